@@ -1,0 +1,89 @@
+package verbs
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// DefaultPort is the port that IANA assigned to NVMe over Fabrics on RDMA.
+const DefaultPort = "4420"
+
+// DefaultFabric is the provider meant by an address without a scheme.
+const DefaultFabric = "iwarp"
+
+// Addr is a fabric address: FABRIC://HOST:PORT?key=value. Host is a name or an
+// IP address, IPv6 with or without zone and without brackets; it may be empty
+// for a listener on all addresses.
+type Addr struct {
+	Fabric string
+	Host   string
+	Port   string
+	// Params are the provider's own settings; it refuses those it does not know.
+	Params url.Values
+}
+
+// ParseAddr reads an address. The scheme defaults to [DefaultFabric] and the
+// port to defaultPort; a bare IPv6 address needs brackets only if a port follows.
+func ParseAddr(s, defaultPort string) (Addr, error) {
+	a := Addr{Fabric: DefaultFabric}
+	rest := s
+	if scheme, r, ok := strings.Cut(s, "://"); ok {
+		if scheme == "" {
+			return Addr{}, fmt.Errorf("address %q: empty fabric before ://", s)
+		}
+		a.Fabric, rest = scheme, r
+	}
+	rest, query, hasQuery := strings.Cut(rest, "?")
+	if hasQuery {
+		params, err := url.ParseQuery(query)
+		if err != nil {
+			return Addr{}, fmt.Errorf("address %q: parameters: %w", s, err)
+		}
+		a.Params = params
+	}
+	host, port, err := splitHostPort(strings.TrimSuffix(rest, "/"), defaultPort)
+	if err != nil {
+		return Addr{}, fmt.Errorf("address %q: %w", s, err)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return Addr{}, fmt.Errorf("address %q: port %q is not a number from 0 to 65535", s, port)
+	} else {
+		port = strconv.FormatUint(n, 10)
+	}
+	a.Host, a.Port = host, port
+	return a, nil
+}
+
+func splitHostPort(s, defaultPort string) (host, port string, err error) {
+	switch {
+	case strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]"):
+		return s[1 : len(s)-1], defaultPort, nil
+	case strings.Count(s, ":") > 1 && !strings.HasPrefix(s, "["):
+		return s, defaultPort, nil // a bare IPv6 address
+	case !strings.Contains(s, ":"):
+		return s, defaultPort, nil
+	}
+	host, port, err = net.SplitHostPort(s)
+	if err != nil {
+		return "", "", fmt.Errorf("host and port: %w", err)
+	}
+	if port == "" {
+		port = defaultPort
+	}
+	return host, port, nil
+}
+
+// HostPort is HOST:PORT with brackets where IPv6 needs them.
+func (a Addr) HostPort() string { return net.JoinHostPort(a.Host, a.Port) }
+
+// String is the address in the form that ParseAddr reads.
+func (a Addr) String() string {
+	s := a.Fabric + "://" + a.HostPort()
+	if len(a.Params) > 0 {
+		s += "?" + a.Params.Encode()
+	}
+	return s
+}
