@@ -1,0 +1,18 @@
+// Package bufpool lends registered memory in pieces.
+//
+// A [Pool] is one memory region of fixed size, divided by the buddy method into
+// blocks of [MinBlock] times a power of two, up to the block size chosen when it
+// is made. Memory is therefore bounded and known at the start; who comes when it
+// is used up waits in line.
+//
+//	TryGet          now or not at all
+//	Get             waits on the calling goroutine
+//	GetOrWait       now, or later through Waiter.Ready: for owners of queues, who
+//	                must not block
+//
+// Those who wait are served strictly in the order in which they came, so that a
+// large request is not starved by small ones: while somebody waits, TryGet fails.
+//
+// All methods are safe for concurrent use. Waiter.Ready is called without locks
+// held, on the goroutine that called Put.
+package bufpool
