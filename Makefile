@@ -1,0 +1,63 @@
+# The two commands of the README are 'make demo' and 'make test'. All others are
+# parts of them or help while working.
+
+GO       ?= go
+BIN      := $(CURDIR)/bin
+FUZZTIME ?= 8s
+LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
+
+.PHONY: all build demo test bench tools verify lint unit fuzz e2e clean
+
+all: build
+
+# build makes both programs in ./bin.
+build:
+	@mkdir -p $(BIN)
+	$(GO) build -o $(BIN)/ ./cmd/rbd-target ./cmd/rbd-initiator
+
+# demo exports a file, connects to it, copies a file system image there and back
+# through the NBD socket, compares, and cleans up.
+demo: build
+	@scripts/install-tools demo
+	@scripts/demo $(BIN)
+
+# test is the whole ladder; it takes about 15 minutes on two cores.
+test: tools verify unit fuzz e2e
+
+# tools installs the real peers that the tests talk to (Debian, Ubuntu).
+tools:
+	@scripts/install-tools test
+
+# verify finds what needs no running: format, module files, vet, lint.
+verify:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+	$(GO) vet ./...
+	$(LINT) run ./...
+
+# unit runs every package's tests with the race detector, in random order, and
+# once without it: the checks for allocations mean something only then.
+unit: build
+	$(GO) test -race -shuffle=on -timeout 10m $$($(GO) list ./... | grep -v /tests/)
+	$(GO) test -timeout 10m $$($(GO) list ./... | grep -v /tests/)
+
+# fuzz runs every fuzz target for FUZZTIME.
+fuzz:
+	@scripts/fuzz $(FUZZTIME)
+
+# e2e drives both programs with real clients: libnbd, qemu, fio.
+e2e: build
+	$(GO) test -count=1 -timeout 20m -v ./tests/e2e
+
+# bench compares with nbdkit in one run and prints the table of docs/performance.md.
+bench: build
+	@scripts/install-tools test
+	$(GO) run ./tests/bench -bin $(BIN)
+
+# cover says which statements the tests reach.
+cover:
+	$(GO) test -coverprofile=/tmp/rbd.cover -coverpkg=./... ./... && $(GO) tool cover -func=/tmp/rbd.cover | tail -1
+
+clean:
+	rm -rf $(BIN)

@@ -1,0 +1,114 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Exit codes of both programs.
+const (
+	ExitDone   = 0
+	ExitFailed = 1
+	ExitUsage  = 2
+)
+
+// UsageError is a fault of the command line itself.
+type UsageError struct{ Msg string }
+
+func (e *UsageError) Error() string { return e.Msg }
+
+// Usagef makes a UsageError.
+func Usagef(format string, args ...any) error {
+	return &UsageError{fmt.Sprintf(format, args...)}
+}
+
+// Main runs the application with the process's arguments until it is done or
+// SIGINT or SIGTERM comes, and exits.
+func Main(app *cli.App) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := Run(ctx, app, os.Args, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// Run runs the application and returns the exit code. The error, if there is
+// one, goes to stderr as one line that begins with the program's name.
+func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Writer) int {
+	harden(app)
+	app.Writer, app.ErrWriter = stdout, stderr
+	err := app.RunContext(ctx, args)
+	if err == nil {
+		return ExitDone
+	}
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	if usage := (*UsageError)(nil); errors.As(err, &usage) {
+		fmt.Fprintf(stderr, "%s: %s; see '%s --help'\n", app.Name, line, app.Name)
+		return ExitUsage
+	}
+	fmt.Fprintf(stderr, "%s: %s\n", app.Name, line)
+	return ExitFailed
+}
+
+// harden turns off what the library does on its own: it splits values at
+// commas, takes flags after an argument for arguments, exits the process, prints
+// the whole help for a mistyped flag, and ignores superfluous arguments.
+func harden(app *cli.App) {
+	app.DisableSliceFlagSeparator = true
+	app.HideVersion = true // -v means verbose here
+	app.EnableBashCompletion = true
+	app.ExitErrHandler = func(*cli.Context, error) {}
+	app.OnUsageError = usageError
+	app.Action = func(c *cli.Context) error {
+		if c.Args().Present() {
+			return Usagef("unknown command %q", c.Args().First())
+		}
+		return Usagef("no command given")
+	}
+	for _, cmd := range app.Commands {
+		action := cmd.Action
+		cmd.OnUsageError = usageError
+		cmd.Action = func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			return action(c)
+		}
+	}
+}
+
+func usageError(_ *cli.Context, err error, _ bool) error {
+	return &UsageError{err.Error()}
+}
+
+// noArguments refuses what follows the flags; a flag among it would have been
+// ignored, so it is named first.
+func noArguments(c *cli.Context) error {
+	args := c.Args().Slice()
+	for _, a := range args {
+		if len(a) > 1 && strings.HasPrefix(a, "-") {
+			return Usagef("%s: flag %q comes after the argument %q: put flags first, and give values as flags", c.Command.Name, a, args[0])
+		}
+	}
+	if len(args) > 0 {
+		return Usagef("%s: unexpected argument %q", c.Command.Name, args[0])
+	}
+	return nil
+}
+
+// Required refuses a command line that lacks one of the named flags.
+func Required(c *cli.Context, names ...string) error {
+	for _, n := range names {
+		if c.String(n) == "" {
+			return Usagef("%s: --%s is needed", c.Command.Name, n)
+		}
+	}
+	return nil
+}

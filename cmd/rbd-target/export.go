@@ -1,0 +1,180 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"rbd/cmd/internal/command"
+	"rbd/cmd/internal/size"
+)
+
+// nqnPrefix begins the NQN of an export that names none.
+const nqnPrefix = "nqn.2026-11.io.rbd:"
+
+// exportSpec is one export as the command line or the configuration file has it.
+type exportSpec struct {
+	// Path is the file or device; empty for ram and null.
+	Path string
+	// Backend is file, ram or null.
+	Backend  string
+	NQN      string
+	NSID     uint32 // 0: the next free one of the subsystem
+	ReadOnly bool
+	// Size is that of a ram or null export, or of a file to be made; 0 if not given.
+	Size      int64
+	BlockSize uint32 // 0: the backend's choice
+	UUID      uuid.UUID
+}
+
+// parseExport reads EXPORT: PATH[,key=value]..., with two commas for one that
+// belongs to the path or a value.
+func parseExport(s string) (exportSpec, error) {
+	fields := splitCommas(s)
+	e := exportSpec{Path: fields[0], Backend: "file"}
+	for _, kind := range []string{"ram", "null"} {
+		if sz, ok := strings.CutPrefix(e.Path, kind+":"); ok {
+			n, err := parseSize(sz)
+			if err != nil {
+				return e, command.Usagef("export %q: %v", s, err)
+			}
+			e.Path, e.Backend, e.Size = "", kind, n
+		}
+	}
+	seen := map[string]bool{}
+	for _, f := range fields[1:] {
+		key, value, hasValue := strings.Cut(f, "=")
+		if seen[key] {
+			return e, command.Usagef("export %q: %s is given twice", s, key)
+		}
+		seen[key] = true
+		if err := e.set(key, value, hasValue); err != nil {
+			return e, command.Usagef("export %q: %v", s, err)
+		}
+	}
+	if err := e.complete(); err != nil {
+		return e, command.Usagef("export %q: %v", s, err)
+	}
+	return e, nil
+}
+
+func splitCommas(s string) []string {
+	parts := strings.Split(strings.ReplaceAll(s, ",,", "\x00"), ",")
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(parts[i], "\x00", ",")
+	}
+	return parts
+}
+
+func (e *exportSpec) set(key, value string, hasValue bool) (err error) {
+	if key == "ro" {
+		if hasValue {
+			return fmt.Errorf("ro takes no value")
+		}
+		e.ReadOnly = true
+		return nil
+	}
+	if value == "" {
+		switch key {
+		case "nqn", "nsid", "size", "backend", "block-size", "uuid":
+			return fmt.Errorf("%s needs a value", key)
+		}
+	}
+	switch key {
+	case "nqn":
+		e.NQN = value
+	case "nsid":
+		n, err := strconv.ParseUint(value, 10, 32)
+		if err != nil || n == 0 {
+			return fmt.Errorf("nsid %q is not a number from 1 on", value)
+		}
+		e.NSID = uint32(n)
+	case "size":
+		if e.Backend != "file" {
+			return fmt.Errorf("size= goes with a file; a %s export has its size behind the colon", e.Backend)
+		}
+		e.Size, err = parseSize(value)
+	case "backend":
+		e.Backend = value
+	case "block-size":
+		n, err := parseSize(value)
+		if err != nil || (n != 512 && n != 4096) {
+			return fmt.Errorf("block-size %q is neither 512 nor 4096", value)
+		}
+		e.BlockSize = uint32(n)
+	case "uuid":
+		if e.UUID, err = uuid.Parse(value); err != nil || e.UUID == uuid.Nil {
+			return fmt.Errorf("uuid %q is not a UUID", value)
+		}
+	default:
+		return fmt.Errorf("unknown setting %q; known are nqn, nsid, ro, size, backend, block-size, uuid; a comma in a path is written twice", key)
+	}
+	return err
+}
+
+// complete fills in what was left out and refuses what does not fit together.
+func (e *exportSpec) complete() error {
+	switch e.Backend {
+	case "file":
+		if e.Path == "" {
+			return fmt.Errorf("no path")
+		}
+	case "ram", "null":
+		if e.Size == 0 {
+			return fmt.Errorf("backend %s needs a size: %s:SIZE, or size= in a configuration file", e.Backend, e.Backend)
+		}
+		if e.Path != "" {
+			return fmt.Errorf("backend %s takes no path", e.Backend)
+		}
+	default:
+		return fmt.Errorf("backend %q is not one of file, ram, null", e.Backend)
+	}
+	if e.NQN == "" {
+		name := e.Backend
+		if e.Path != "" {
+			name = filepath.Base(e.Path)
+		}
+		e.NQN = nqnPrefix + name
+	}
+	return nil
+}
+
+func parseSize(s string) (int64, error) {
+	n, err := size.Parse(s)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("size %q: a disk has at least one block", s)
+	}
+	return n, err
+}
+
+// assignNSIDs gives each export without one the next free nsid of its subsystem,
+// and refuses an nsid that is given twice.
+func assignNSIDs(exports []exportSpec) error {
+	type id struct {
+		nqn  string
+		nsid uint32
+	}
+	taken := map[id]bool{}
+	for _, e := range exports {
+		k := id{e.NQN, e.NSID}
+		if e.NSID != 0 && taken[k] {
+			return command.Usagef("two exports are namespace %d of %s", e.NSID, e.NQN)
+		}
+		taken[k] = true
+	}
+	for i := range exports {
+		if exports[i].NSID != 0 {
+			continue
+		}
+		k := id{exports[i].NQN, 1}
+		for taken[k] {
+			k.nsid++
+		}
+		taken[k] = true
+		exports[i].NSID = k.nsid
+	}
+	return nil
+}

@@ -1,0 +1,4 @@
+// Command rbd-target exports files and disks over NVMe/RDMA.
+package main
+
+func main() {}
