@@ -1,0 +1,52 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"time"
+)
+
+// sample is what one fio run measured, reads and writes added.
+type sample struct {
+	IOPS   float64
+	MiBps  float64
+	P50us  float64
+	P99us  float64
+}
+
+// runFio runs one workload on a disk.
+func runFio(uri string, w workload, runtime time.Duration) (sample, error) {
+	out, err := exec.Command("fio", "--name=bench", "--ioengine=nbd", "--uri="+uri, "--rw="+w.RW, "--bs="+w.BS, "--iodepth="+strconv.Itoa(w.Depth),
+		"--size="+strconv.Itoa(diskMiB)+"M", "--time_based", "--ramp_time=300ms", "--runtime="+strconv.FormatInt(runtime.Milliseconds(), 10)+"ms",
+		"--norandommap", "--randrepeat=0", "--output-format=json").CombinedOutput()
+	if err != nil {
+		return sample{}, fmt.Errorf("fio on %s: %w: %s", uri, err, out)
+	}
+	type side struct {
+		IOPS  float64 `json:"iops"`
+		BW    float64 `json:"bw_bytes"`
+		CLatN struct {
+			Percentile map[string]float64 `json:"percentile"`
+		} `json:"clat_ns"`
+	}
+	var r struct {
+		Jobs []struct {
+			Error       int
+			Read, Write side
+		} `json:"jobs"`
+	}
+	if err := json.Unmarshal(out, &r); err != nil || len(r.Jobs) != 1 || r.Jobs[0].Error != 0 {
+		return sample{}, fmt.Errorf("fio on %s: %v: %s", uri, err, out)
+	}
+	s := sample{}
+	for _, x := range []side{r.Jobs[0].Read, r.Jobs[0].Write} {
+		s.IOPS += x.IOPS
+		s.MiBps += x.BW / (1 << 20)
+		if p := x.CLatN.Percentile; p != nil {
+			s.P50us, s.P99us = p["50.000000"]/1000, p["99.000000"]/1000
+		}
+	}
+	return s, nil
+}
