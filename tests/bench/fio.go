@@ -3,26 +3,33 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"time"
 )
 
 // sample is what one fio run measured, reads and writes added.
 type sample struct {
-	IOPS   float64
-	MiBps  float64
-	P50us  float64
-	P99us  float64
+	IOPS  float64
+	MiBps float64
+	P50us float64
+	P99us float64
 }
 
-// runFio runs one workload on a disk.
-func runFio(uri string, w workload, runtime time.Duration) (sample, error) {
+// runFio runs one workload on a disk. The result goes through a file in dir: on
+// standard output fio's nbd engine adds a line of its own.
+func runFio(dir, uri string, w workload, runtime time.Duration) (sample, error) {
+	file := filepath.Join(dir, "fio.json")
 	out, err := exec.Command("fio", "--name=bench", "--ioengine=nbd", "--uri="+uri, "--rw="+w.RW, "--bs="+w.BS, "--iodepth="+strconv.Itoa(w.Depth),
 		"--size="+strconv.Itoa(diskMiB)+"M", "--time_based", "--ramp_time=300ms", "--runtime="+strconv.FormatInt(runtime.Milliseconds(), 10)+"ms",
-		"--norandommap", "--randrepeat=0", "--output-format=json").CombinedOutput()
+		"--norandommap", "--randrepeat=0", "--output-format=json", "--output="+file).CombinedOutput()
 	if err != nil {
 		return sample{}, fmt.Errorf("fio on %s: %w: %s", uri, err, out)
+	}
+	if out, err = os.ReadFile(file); err != nil {
+		return sample{}, fmt.Errorf("read fio's result: %w", err)
 	}
 	type side struct {
 		IOPS  float64 `json:"iops"`

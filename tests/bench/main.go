@@ -51,7 +51,7 @@ func run(bin string, rounds int, runtime time.Duration, only string, floor bool)
 		samples := make([][]sample, len(uris))
 		for range rounds {
 			for i, uri := range uris {
-				one, err := runFio(uri, w, runtime)
+				one, err := runFio(dir, uri, w, runtime)
 				if err != nil {
 					return err
 				}
