@@ -48,12 +48,11 @@ func ParseAddr(s, defaultPort string) (Addr, error) {
 	if err != nil {
 		return Addr{}, fmt.Errorf("address %q: %w", s, err)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
 		return Addr{}, fmt.Errorf("address %q: port %q is not a number from 0 to 65535", s, port)
-	} else {
-		port = strconv.FormatUint(n, 10)
 	}
-	a.Host, a.Port = host, port
+	a.Host, a.Port = host, strconv.FormatUint(n, 10)
 	return a, nil
 }
 

@@ -44,8 +44,11 @@ func runFio(dir, uri string, w workload, runtime time.Duration) (sample, error) 
 			Read, Write side
 		} `json:"jobs"`
 	}
-	if err := json.Unmarshal(out, &r); err != nil || len(r.Jobs) != 1 || r.Jobs[0].Error != 0 {
-		return sample{}, fmt.Errorf("fio on %s: %v: %s", uri, err, out)
+	if err := json.Unmarshal(out, &r); err != nil {
+		return sample{}, fmt.Errorf("fio on %s: %w: %s", uri, err, out)
+	}
+	if len(r.Jobs) != 1 || r.Jobs[0].Error != 0 {
+		return sample{}, fmt.Errorf("fio on %s: %s", uri, out)
 	}
 	s := sample{}
 	for _, x := range []side{r.Jobs[0].Read, r.Jobs[0].Write} {
