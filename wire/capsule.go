@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 )
 
 // AdminSQE and IOSQE are an SQE with a String for debug lines: the queue decides what an opcode means. Convert a pointer, as in
@@ -30,6 +31,16 @@ func (s *AdminSQE) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // LogValue makes slog form the text only for a line that is written.
 func (s *IOSQE) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
+// nsid is a namespace identifier as debug lines show it.
+type nsid uint32
+
+func (n nsid) String() string {
+	if n == NSIDAll {
+		return "all"
+	}
+	return strconv.FormatUint(uint64(n), 10)
+}
+
 func (s *SQE) appendTail(b []byte) []byte {
 	b = fmt.Appendf(b, " cid=%d sgl=", s.CID)
 	return s.SGL.appendText(b)
@@ -42,22 +53,22 @@ func (s *SQE) appendAdmin(b []byte) []byte {
 	op := AdminOpcode(s.Opcode)
 	switch op {
 	case AdminIdentify:
-		return fmt.Appendf(b, "%s %s nsid=%d", op, ParseIdentify(s).CNS, s.NSID)
+		return fmt.Appendf(b, "%s %s nsid=%s", op, ParseIdentify(s).CNS, nsid(s.NSID))
 	case AdminGetLogPage:
 		g := ParseGetLogPage(s)
-		return fmt.Appendf(b, "%s %s nsid=%d off=%d bytes=%d", op, g.LID, s.NSID, g.LPO, g.Bytes())
+		return fmt.Appendf(b, "%s %s nsid=%s off=%d bytes=%d", op, g.LID, nsid(s.NSID), g.LPO, g.Bytes())
 	case AdminSetFeatures:
 		f := ParseSetFeatures(s)
-		return fmt.Appendf(b, "%s %s nsid=%d value=0x%x", op, f.FID, s.NSID, f.CDW11)
+		return fmt.Appendf(b, "%s %s nsid=%s value=0x%x", op, f.FID, nsid(s.NSID), f.CDW11)
 	case AdminGetFeatures:
-		return fmt.Appendf(b, "%s %s nsid=%d", op, ParseGetFeatures(s).FID, s.NSID)
+		return fmt.Appendf(b, "%s %s nsid=%s", op, ParseGetFeatures(s).FID, nsid(s.NSID))
 	case AdminAbort:
 		a := ParseAbort(s)
 		return fmt.Appendf(b, "%s sqid=%d aborted-cid=%d", op, a.SQID, a.CID)
 	case AdminAsyncEventRequest, AdminKeepAlive:
 		return append(b, op.String()...)
 	}
-	return fmt.Appendf(b, "%s nsid=%d", op, s.NSID)
+	return fmt.Appendf(b, "%s nsid=%s", op, nsid(s.NSID))
 }
 
 func (s *SQE) appendIO(b []byte) []byte {
@@ -65,7 +76,7 @@ func (s *SQE) appendIO(b []byte) []byte {
 		return s.appendFabrics(b)
 	}
 	op := IOOpcode(s.Opcode)
-	b = fmt.Appendf(b, "%s nsid=%d", op, s.NSID)
+	b = fmt.Appendf(b, "%s nsid=%s", op, nsid(s.NSID))
 	switch op {
 	case IORead, IOWrite, IOCompare, IOWriteZeroes, IOVerify, IOWriteUncorrectable:
 		b = fmt.Appendf(b, " slba=%d blocks=%d", s.SLBA(), s.Blocks())

@@ -2,20 +2,13 @@ package wire
 
 import "fmt"
 
-// Lengths in bytes of the private data of the three RDMA CM messages (NVMe RDMA Transport).
+// Lengths in bytes of the private data of the three RDMA CM messages (NVMe RDMA Transport). InfiniBand pads private data to the length of its MAD field, so that
+// more may come than was sent.
 const (
 	CMRequestSize = 32
 	CMReplySize   = 32
 	CMRejectSize  = 4
 )
-
-// wantAtLeast checks the length of CM private data: InfiniBand pads it to the length of its MAD field, so that more may come than was sent.
-func wantAtLeast(message string, b []byte, want int) error {
-	if len(b) < want {
-		return &SizeError{Message: message, Got: len(b), Want: want}
-	}
-	return nil
-}
 
 // A CMRequest is the private data with which a host connects a queue.
 type CMRequest struct {
@@ -38,19 +31,11 @@ func (r *CMRequest) layout(l layout) {
 
 // Parse decodes the first CMRequestSize bytes of b; what follows them is padding of the fabric.
 func (r *CMRequest) Parse(b []byte) error {
-	if err := wantAtLeast("rdma cm request private data", b, CMRequestSize); err != nil {
-		return err
-	}
-	r.layout(layout{b: b[:CMRequestSize]})
-	return nil
+	return parsePadded(r, "rdma cm request private data", b, CMRequestSize)
 }
 
 // Append adds the private data to b.
-func (r *CMRequest) Append(b []byte) []byte {
-	b, added := extend(b, CMRequestSize)
-	r.layout(layout{b: added, encode: true})
-	return b
-}
+func (r *CMRequest) Append(b []byte) []byte { return appendFixed(r, b, CMRequestSize) }
 
 // A CMReply is the private data with which a target accepts a queue.
 type CMReply struct {
@@ -67,19 +52,11 @@ func (r *CMReply) layout(l layout) {
 
 // Parse decodes the first CMReplySize bytes of b; what follows them is padding of the fabric.
 func (r *CMReply) Parse(b []byte) error {
-	if err := wantAtLeast("rdma cm reply private data", b, CMReplySize); err != nil {
-		return err
-	}
-	r.layout(layout{b: b[:CMReplySize]})
-	return nil
+	return parsePadded(r, "rdma cm reply private data", b, CMReplySize)
 }
 
 // Append adds the private data to b.
-func (r *CMReply) Append(b []byte) []byte {
-	b, added := extend(b, CMReplySize)
-	r.layout(layout{b: added, encode: true})
-	return b
-}
+func (r *CMReply) Append(b []byte) []byte { return appendFixed(r, b, CMReplySize) }
 
 // A CMReject is the private data with which a target refuses a queue.
 type CMReject struct {
@@ -94,19 +71,11 @@ func (r *CMReject) layout(l layout) {
 
 // Parse decodes the first CMRejectSize bytes of b; what follows them is padding of the fabric.
 func (r *CMReject) Parse(b []byte) error {
-	if err := wantAtLeast("rdma cm reject private data", b, CMRejectSize); err != nil {
-		return err
-	}
-	r.layout(layout{b: b[:CMRejectSize]})
-	return nil
+	return parsePadded(r, "rdma cm reject private data", b, CMRejectSize)
 }
 
 // Append adds the private data to b.
-func (r *CMReject) Append(b []byte) []byte {
-	b, added := extend(b, CMRejectSize)
-	r.layout(layout{b: added, encode: true})
-	return b
-}
+func (r *CMReject) Append(b []byte) []byte { return appendFixed(r, b, CMRejectSize) }
 
 // RejectReason is the status of a CMReject. It is an error in words.
 type RejectReason uint16

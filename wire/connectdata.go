@@ -34,16 +34,8 @@ func (d *ConnectData) layout(l layout) {
 
 // Parse decodes ConnectDataSize bytes.
 func (d *ConnectData) Parse(b []byte) error {
-	if err := wantSize("connect data", b, ConnectDataSize); err != nil {
-		return err
-	}
-	d.layout(layout{b: b})
-	return nil
+	return parseFixed(d, "connect data", b, ConnectDataSize)
 }
 
 // Append adds the data to b.
-func (d *ConnectData) Append(b []byte) []byte {
-	b, added := extend(b, ConnectDataSize)
-	d.layout(layout{b: added, encode: true})
-	return b
-}
+func (d *ConnectData) Append(b []byte) []byte { return appendFixed(d, b, ConnectDataSize) }

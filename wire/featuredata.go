@@ -56,16 +56,8 @@ func (h *HostBehavior) layout(l layout) {
 
 // Parse decodes HostBehaviorSize bytes.
 func (h *HostBehavior) Parse(b []byte) error {
-	if err := wantSize("host behavior support", b, HostBehaviorSize); err != nil {
-		return err
-	}
-	h.layout(layout{b: b})
-	return nil
+	return parseFixed(h, "host behavior support", b, HostBehaviorSize)
 }
 
 // Append adds the data to b.
-func (h *HostBehavior) Append(b []byte) []byte {
-	b, added := extend(b, HostBehaviorSize)
-	h.layout(layout{b: added, encode: true})
-	return b
-}
+func (h *HostBehavior) Append(b []byte) []byte { return appendFixed(h, b, HostBehaviorSize) }

@@ -239,16 +239,8 @@ func (c *IdentifyController) fabricsLayout(l layout) {
 
 // Parse decodes IdentifySize bytes.
 func (c *IdentifyController) Parse(b []byte) error {
-	if err := wantSize("identify controller data", b, IdentifySize); err != nil {
-		return err
-	}
-	c.layout(layout{b: b})
-	return nil
+	return parseFixed(c, "identify controller data", b, IdentifySize)
 }
 
 // Append adds the structure to b.
-func (c *IdentifyController) Append(b []byte) []byte {
-	b, added := extend(b, IdentifySize)
-	c.layout(layout{b: added, encode: true})
-	return b
-}
+func (c *IdentifyController) Append(b []byte) []byte { return appendFixed(c, b, IdentifySize) }

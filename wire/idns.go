@@ -113,19 +113,11 @@ func (n *IdentifyNamespace) layout(l layout) {
 
 // Parse decodes IdentifySize bytes.
 func (n *IdentifyNamespace) Parse(b []byte) error {
-	if err := wantSize("identify namespace data", b, IdentifySize); err != nil {
-		return err
-	}
-	n.layout(layout{b: b})
-	return nil
+	return parseFixed(n, "identify namespace data", b, IdentifySize)
 }
 
 // Append adds the structure to b.
-func (n *IdentifyNamespace) Append(b []byte) []byte {
-	b, added := extend(b, IdentifySize)
-	n.layout(layout{b: added, encode: true})
-	return b
-}
+func (n *IdentifyNamespace) Append(b []byte) []byte { return appendFixed(n, b, IdentifySize) }
 
 // Format is the LBA format in use.
 func (n *IdentifyNamespace) Format() LBAFormat {

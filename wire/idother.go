@@ -22,19 +22,11 @@ func (c *IdentifyNVMController) layout(l layout) {
 
 // Parse decodes IdentifySize bytes.
 func (c *IdentifyNVMController) Parse(b []byte) error {
-	if err := wantSize("identify nvm controller data", b, IdentifySize); err != nil {
-		return err
-	}
-	c.layout(layout{b: b})
-	return nil
+	return parseFixed(c, "identify nvm controller data", b, IdentifySize)
 }
 
 // Append adds the structure to b.
-func (c *IdentifyNVMController) Append(b []byte) []byte {
-	b, added := extend(b, IdentifySize)
-	c.layout(layout{b: added, encode: true})
-	return b
-}
+func (c *IdentifyNVMController) Append(b []byte) []byte { return appendFixed(c, b, IdentifySize) }
 
 // Bits of fields of IdentifyIndependentNamespace.
 const (
@@ -71,16 +63,10 @@ func (n *IdentifyIndependentNamespace) layout(l layout) {
 
 // Parse decodes IdentifySize bytes.
 func (n *IdentifyIndependentNamespace) Parse(b []byte) error {
-	if err := wantSize("identify independent namespace data", b, IdentifySize); err != nil {
-		return err
-	}
-	n.layout(layout{b: b})
-	return nil
+	return parseFixed(n, "identify independent namespace data", b, IdentifySize)
 }
 
 // Append adds the structure to b.
 func (n *IdentifyIndependentNamespace) Append(b []byte) []byte {
-	b, added := extend(b, IdentifySize)
-	n.layout(layout{b: added, encode: true})
-	return b
+	return appendFixed(n, b, IdentifySize)
 }

@@ -10,7 +10,7 @@ import (
 type SizeError struct {
 	Message string // what was parsed, such as "completion queue entry"
 	Got     int    // length in bytes of what came
-	Want    int    // length in bytes that the message has
+	Want    int    // length in bytes that the message has, at least
 }
 
 func (e *SizeError) Error() string {
@@ -21,6 +21,14 @@ func (e *SizeError) Error() string {
 func wantSize(message string, b []byte, want int) error {
 	if len(b) != want {
 		return &SizeError{Message: message, Got: len(b), Want: want}
+	}
+	return nil
+}
+
+// wantAtLeast checks the length of a message that something else may follow.
+func wantAtLeast(message string, b []byte, least int) error {
+	if len(b) < least {
+		return &SizeError{Message: message, Got: len(b), Want: least}
 	}
 	return nil
 }
@@ -38,6 +46,34 @@ func extend(b []byte, n int) (whole, added []byte) {
 type layout struct {
 	b      []byte
 	encode bool
+}
+
+// fixed is a message whose fields are at fixed offsets.
+type fixed interface{ layout(layout) }
+
+// parseFixed reads a message of exactly size bytes.
+func parseFixed(m fixed, name string, b []byte, size int) error {
+	if err := wantSize(name, b, size); err != nil {
+		return err
+	}
+	m.layout(layout{b: b})
+	return nil
+}
+
+// parsePadded reads a message from the first size bytes of b.
+func parsePadded(m fixed, name string, b []byte, size int) error {
+	if err := wantAtLeast(name, b, size); err != nil {
+		return err
+	}
+	m.layout(layout{b: b[:size]})
+	return nil
+}
+
+// appendFixed adds the size bytes of a message to b.
+func appendFixed(m fixed, b []byte, size int) []byte {
+	b, added := extend(b, size)
+	m.layout(layout{b: added, encode: true})
+	return b
 }
 
 func u8[T ~uint8](l layout, off int, p *T) {

@@ -22,11 +22,7 @@ func (h *DiscoveryLogHeader) layout(l layout) {
 
 // Parse decodes the head from b, of which 20 bytes are enough: hosts first read as little as that. What follows the head is left alone.
 func (h *DiscoveryLogHeader) Parse(b []byte) error {
-	if err := wantAtLeast("discovery log header", b, discoveryHeadUsed); err != nil {
-		return err
-	}
-	h.layout(layout{b: b})
-	return nil
+	return parsePadded(h, "discovery log header", b, discoveryHeadUsed)
 }
 
 // discoveryHeadUsed is the bytes of the header that have a meaning, rounded up to dwords.
@@ -34,9 +30,7 @@ const discoveryHeadUsed = 20
 
 // Append adds the head to b as DiscoveryLogHeaderSize bytes.
 func (h *DiscoveryLogHeader) Append(b []byte) []byte {
-	b, added := extend(b, DiscoveryLogHeaderSize)
-	h.layout(layout{b: added, encode: true})
-	return b
+	return appendFixed(h, b, DiscoveryLogHeaderSize)
 }
 
 // A DiscoveryLogEntry tells how to reach one subsystem (NVMe Base, Discovery Log Page Entry; NVMe RDMA Transport for the transport
@@ -91,16 +85,8 @@ func (e *DiscoveryLogEntry) layout(l layout) {
 
 // Parse decodes DiscoveryLogEntrySize bytes.
 func (e *DiscoveryLogEntry) Parse(b []byte) error {
-	if err := wantSize("discovery log entry", b, DiscoveryLogEntrySize); err != nil {
-		return err
-	}
-	e.layout(layout{b: b})
-	return nil
+	return parseFixed(e, "discovery log entry", b, DiscoveryLogEntrySize)
 }
 
 // Append adds the entry to b.
-func (e *DiscoveryLogEntry) Append(b []byte) []byte {
-	b, added := extend(b, DiscoveryLogEntrySize)
-	e.layout(layout{b: added, encode: true})
-	return b
-}
+func (e *DiscoveryLogEntry) Append(b []byte) []byte { return appendFixed(e, b, DiscoveryLogEntrySize) }

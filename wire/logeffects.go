@@ -32,16 +32,8 @@ func (c *CommandEffectsLog) layout(l layout) {
 
 // Parse decodes CommandEffectsLogSize bytes.
 func (c *CommandEffectsLog) Parse(b []byte) error {
-	if err := wantSize("command effects log page", b, CommandEffectsLogSize); err != nil {
-		return err
-	}
-	c.layout(layout{b: b})
-	return nil
+	return parseFixed(c, "command effects log page", b, CommandEffectsLogSize)
 }
 
 // Append adds the page to b.
-func (c *CommandEffectsLog) Append(b []byte) []byte {
-	b, added := extend(b, CommandEffectsLogSize)
-	c.layout(layout{b: added, encode: true})
-	return b
-}
+func (c *CommandEffectsLog) Append(b []byte) []byte { return appendFixed(c, b, CommandEffectsLogSize) }

@@ -46,16 +46,8 @@ func (e *ErrorLogEntry) layout(l layout) {
 
 // Parse decodes ErrorLogEntrySize bytes.
 func (e *ErrorLogEntry) Parse(b []byte) error {
-	if err := wantSize("error log entry", b, ErrorLogEntrySize); err != nil {
-		return err
-	}
-	e.layout(layout{b: b})
-	return nil
+	return parseFixed(e, "error log entry", b, ErrorLogEntrySize)
 }
 
 // Append adds the entry to b.
-func (e *ErrorLogEntry) Append(b []byte) []byte {
-	b, added := extend(b, ErrorLogEntrySize)
-	e.layout(layout{b: added, encode: true})
-	return b
-}
+func (e *ErrorLogEntry) Append(b []byte) []byte { return appendFixed(e, b, ErrorLogEntrySize) }

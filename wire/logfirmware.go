@@ -18,16 +18,8 @@ func (f *FirmwareSlotLog) layout(l layout) {
 
 // Parse decodes FirmwareSlotLogSize bytes.
 func (f *FirmwareSlotLog) Parse(b []byte) error {
-	if err := wantSize("firmware slot log page", b, FirmwareSlotLogSize); err != nil {
-		return err
-	}
-	f.layout(layout{b: b})
-	return nil
+	return parseFixed(f, "firmware slot log page", b, FirmwareSlotLogSize)
 }
 
 // Append adds the page to b.
-func (f *FirmwareSlotLog) Append(b []byte) []byte {
-	b, added := extend(b, FirmwareSlotLogSize)
-	f.layout(layout{b: added, encode: true})
-	return b
-}
+func (f *FirmwareSlotLog) Append(b []byte) []byte { return appendFixed(f, b, FirmwareSlotLogSize) }

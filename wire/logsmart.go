@@ -60,16 +60,8 @@ func (s *SmartLog) layout(l layout) {
 
 // Parse decodes SmartLogSize bytes.
 func (s *SmartLog) Parse(b []byte) error {
-	if err := wantSize("smart log page", b, SmartLogSize); err != nil {
-		return err
-	}
-	s.layout(layout{b: b})
-	return nil
+	return parseFixed(s, "smart log page", b, SmartLogSize)
 }
 
 // Append adds the page to b.
-func (s *SmartLog) Append(b []byte) []byte {
-	b, added := extend(b, SmartLogSize)
-	s.layout(layout{b: added, encode: true})
-	return b
-}
+func (s *SmartLog) Append(b []byte) []byte { return appendFixed(s, b, SmartLogSize) }

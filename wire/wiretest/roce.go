@@ -1,13 +1,10 @@
 package wiretest
 
 import (
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 )
 
 // CMAttribute is the attribute of a MAD of the InfiniBand communication management class.
@@ -49,24 +46,7 @@ const (
 )
 
 // LoadRoCE reads a pcap file, compressed with gzip if its name ends in ".gz".
-func LoadRoCE(path string) (*RoCE, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if r, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	out, err := ReadRoCE(r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return out, nil
-}
+func LoadRoCE(path string) (*RoCE, error) { return load(path, ReadRoCE) }
 
 // ReadRoCE reads a little-endian pcap file of Ethernet frames. Frames that are not RoCEv2 over IPv4 are skipped.
 func ReadRoCE(r io.Reader) (*RoCE, error) {

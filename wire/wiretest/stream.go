@@ -2,11 +2,9 @@ package wiretest
 
 import (
 	"bufio"
-	"compress/gzip"
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 )
 
@@ -40,24 +38,7 @@ type Stream struct {
 }
 
 // LoadStream reads a stream file, compressed with gzip if its name ends in ".gz".
-func LoadStream(path string) (*Stream, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if r, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	s, err := ReadStream(r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return s, nil
-}
+func LoadStream(path string) (*Stream, error) { return load(path, ReadStream) }
 
 // A segment says that the bytes of a half up to end had arrived with line number line.
 type segment struct{ end, line int }

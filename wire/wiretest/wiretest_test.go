@@ -2,6 +2,7 @@ package wiretest
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,7 +10,7 @@ import (
 	"rbd/wire"
 )
 
-func load(t *testing.T, name string) *Stream {
+func stream(t *testing.T, name string) *Stream {
 	t.Helper()
 	s, err := LoadStream(filepath.Join("..", "testdata", name))
 	if err != nil {
@@ -26,7 +27,7 @@ func TestStreamsAreCutWhole(t *testing.T) {
 		"siw-stream-discover.txt.gz",
 		"siw-stream-io-queue.txt.gz",
 	} {
-		s := load(t, name)
+		s := stream(t, name)
 		for side, half := range s.Halves {
 			joined := bytes.Clone(half.MPA.Raw)
 			for _, f := range half.FPDUs {
@@ -50,7 +51,7 @@ func TestExchangesAreComplete(t *testing.T) {
 		"siw-stream-discover.txt.gz":            {15, 1},
 		"siw-stream-io-queue.txt.gz":            {120, 0},
 	} {
-		exchanges, err := load(t, name).Exchanges()
+		exchanges, err := stream(t, name).Exchanges()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -73,10 +74,26 @@ func TestExchangesAreComplete(t *testing.T) {
 	}
 }
 
+// A file that can't be read must be named in the error.
+func TestLoadErrors(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain.txt.gz")
+	if err := os.WriteFile(plain, []byte("00\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{plain, plain + ".missing", filepath.Join("..", "testdata", "nvmet-idns.txt")} {
+		if _, err := LoadStream(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s as a stream: %v", path, err)
+		}
+		if _, err := LoadRoCE(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s as pcap: %v", path, err)
+		}
+	}
+}
+
 // The order of messages must be that of the connection, or a replay would answer a read before it was asked.
 func TestMessagesAreInOrder(t *testing.T) {
 	var got []string
-	for _, m := range load(t, "siw-stream-connect-unknown-nqn.txt.gz").Messages {
+	for _, m := range stream(t, "siw-stream-connect-unknown-nqn.txt.gz").Messages {
 		got = append(got, m.From.String()+" "+m.Opcode.String())
 	}
 	want := "host send, target read request, host read response, target send with invalidate"
