@@ -91,7 +91,7 @@ func TestHotTypesDoNotAllocate(t *testing.T) {
 	var sqe wire.SQE
 	var cqe wire.CQE
 	var r wire.DSMRange
-	var silent, ok bool
+	var ok bool
 	ranges := make([]byte, wire.DSMRangeSize)
 	for name, f := range map[string]func(){
 		"SQE": func() {
@@ -113,11 +113,12 @@ func TestHotTypesDoNotAllocate(t *testing.T) {
 		"status": func() { ok = errors.Is(wire.StatusSuccess.WithDNR().Err(), nil) },
 		"debug line": func() {
 			var line any = (*wire.IOSQE)(&sqe)
-			if silent = line == nil; silent {
+			if ok = line != nil; !ok {
 				t.Log(line)
 			}
 		},
 	} {
+		ok = false
 		if n := testing.AllocsPerRun(100, f); n != 0 || !ok {
 			t.Errorf("%s: %v allocations per run, ok is %t", name, n, ok)
 		}
