@@ -207,3 +207,20 @@ func TestErrorLogEntry(t *testing.T) {
 		t.Errorf("status field is %x, status %s", b[12:14], e.Status())
 	}
 }
+
+// Power states lie at the end of Identify Controller, 32 bytes each.
+func TestPowerStates(t *testing.T) {
+	var c, again wire.IdentifyController
+	c.PSD[31] = wire.PowerState{
+		MaxPower: 0x0201, Flags: 0x04, EntryLatency: 0x08070605, ExitLatency: 0x0C0B0A09, ReadThroughput: 0x0D, ReadLatency: 0x0E, WriteThroughput: 0x0F,
+		WriteLatency: 0x10, IdlePower: 0x1211, IdlePowerScale: 0x13, ActivePower: 0x1615, ActivePowerWorkScl: 0x17,
+	}
+	b := c.Append(nil)
+	want := unhex(t, "0102 00 04 05060708 090a0b0c 0d0e0f10 1112 13 00 1516 17 000000000000000000")
+	if got := b[2048+31*32:][:32]; !bytes.Equal(got, want) {
+		t.Errorf("power state 31 is\n%x, want\n%x", got, want)
+	}
+	if err := again.Parse(b); err != nil || again != c {
+		t.Errorf("power state 31 comes back as %+v, %v", again.PSD[31], err)
+	}
+}

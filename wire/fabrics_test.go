@@ -92,6 +92,9 @@ func TestRegisters(t *testing.T) {
 	if c.MQES() != 127 || !c.CQR() || c.TO() != 15 || c.Timeout() != 7500*time.Millisecond || c.CSS() != 0x41 || c.NSSRS() {
 		t.Errorf("CAP 0x%x has MQES %d CQR %t TO %d (%s) CSS 0x%x NSSRS %t", uint64(c), c.MQES(), c.CQR(), c.TO(), c.Timeout(), c.CSS(), c.NSSRS())
 	}
+	if c := wire.MakeCAP(0, 255, wire.CAPCSSNoIOC); c.CSS() != wire.CAPCSSNoIOC || c.TO() != 255 || c.MPSMIN() != 0 {
+		t.Errorf("CAP of an admin controller is 0x%016x", uint64(c))
+	}
 	c = 1<<36 | 3<<48 | 5<<52 | 2<<59
 	if !c.NSSRS() || c.MPSMIN() != 3 || c.MPSMAX() != 5 || c.CRMS() != 2 || c.CSS() != 0 {
 		t.Errorf("CAP 0x%x has NSSRS %t MPSMIN %d MPSMAX %d CRMS %d", uint64(c), c.NSSRS(), c.MPSMIN(), c.MPSMAX(), c.CRMS())
