@@ -1,0 +1,72 @@
+package verbstest
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"rbd/verbs"
+)
+
+// Fabric is what the suite has to know of a provider.
+type Fabric struct {
+	Provider verbs.Provider
+	// Listen is the address for listeners, with port 0. Peers in the same process
+	// and on the same host must be able to connect to it.
+	Listen verbs.Addr
+	// ListenIPv6 is the same for IPv6; Host is empty where there is no IPv6.
+	ListenIPv6 verbs.Addr
+	// NotRDMA starts something that takes connections, sends greeting, and then
+	// reads and says no more until the test ends. It returns its address. Nil
+	// where the fabric has no such thing.
+	NotRDMA func(t testing.TB, greeting []byte) verbs.Addr
+}
+
+// Case is one test of the suite.
+type Case struct {
+	Name string
+	Run  func(*testing.T, *Env)
+}
+
+// All are the cases, in the order in which Test runs them.
+var All = slices.Concat(
+	deviceCases, pdCases, mrCases,
+	cqCases, cqEventCases, cqHandlerCases,
+	qpCases, stateCases, flushCases,
+	transferCases, sgeCases, sendFlagCases, queueCases, orderCases, readCases,
+	cmCases, privateDataCases, endCases, lifeCases, processCases,
+	localErrorCases, remoteErrorCases, receiveErrorCases, deregCases,
+	integrityCases, allocCases,
+)
+
+// Test runs every case of All as a subtest of t.
+func Test(t *testing.T, f Fabric) {
+	if addr := os.Getenv(peerEnv); addr != "" {
+		servePeer(t, f, addr)
+		return
+	}
+	dev, suite := warmUp(t, f), t.Name()
+	for _, c := range All {
+		t.Run(c.Name, func(t *testing.T) {
+			checkLeaks(t)
+			c.Run(t, &Env{T: t, Fabric: f, Device: dev, suite: suite})
+		})
+	}
+}
+
+// warmUp makes one connection, so that what provider and runtime make once and
+// keep is there before leaks are counted, and returns the device of the address.
+func warmUp(t *testing.T, f Fabric) verbs.Device {
+	var dev verbs.Device
+	ok := t.Run("WarmUp", func(t *testing.T) {
+		e := &Env{T: t, Fabric: f}
+		id := e.Resolve(f.Listen)
+		e.Device, dev = id.Device(), id.Device()
+		e.Destroy("CMID", id.Destroy)
+		e.Pair(nil).RoundTrip()
+	})
+	if !ok {
+		t.FailNow()
+	}
+	return dev
+}
