@@ -1,0 +1,158 @@
+package initiator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"rbd/wire"
+)
+
+// adminCommand is a command with its data and whoever waits for it.
+type adminCommand struct {
+	sqe wire.SQE
+	out []byte // data for the controller, or
+	in  int    // bytes of data from the controller
+	// patient commands have no time limit.
+	patient bool
+}
+
+// name says which command it is, for errors.
+func (a *adminCommand) name() string {
+	if a.sqe.Opcode == wire.OpcodeFabrics {
+		return a.sqe.FabricsType().String()
+	}
+	op := wire.AdminOpcode(a.sqe.Opcode)
+	switch op {
+	case wire.AdminIdentify:
+		return op.String() + " " + wire.ParseIdentify(&a.sqe).CNS.String()
+	case wire.AdminGetLogPage:
+		return op.String() + " " + wire.ParseGetLogPage(&a.sqe).LID.String()
+	case wire.AdminSetFeatures:
+		return op.String() + " " + wire.ParseSetFeatures(&a.sqe).FID.String()
+	}
+	return op.String()
+}
+
+// exec runs a command on a queue and waits for the answer. It returns the data
+// from the controller. An error status is a *CommandError.
+func (c *Controller) exec(ctx context.Context, q *Queue, a adminCommand) (data []byte, cqe wire.CQE, err error) {
+	cl := newCall()
+	n := max(len(a.out), a.in)
+	if n > 0 {
+		if err := c.adminPool.Get(ctx, n, &cl.req.Buf); err != nil {
+			return nil, cqe, fmt.Errorf("%s: %w", a.name(), err)
+		}
+		cl.pool = c.adminPool
+		copy(cl.req.Buf.Data, a.out)
+	}
+	cl.cmd = command{sqe: a.sqe, inCapsule: len(a.out) > 0, patient: a.patient}
+	cl.req.Op, cl.req.Length, cl.req.cmd = opCommand, uint64(n), &cl.cmd
+	if err := cl.run(ctx, q); err != nil {
+		return nil, cqe, fmt.Errorf("%s: %w", a.name(), err)
+	}
+	defer cl.release()
+	if cl.req.Err != nil {
+		return nil, cqe, fmt.Errorf("%s: %w", a.name(), cl.req.Err)
+	}
+	cqe = cl.cmd.cqe
+	if !cqe.Status.OK() {
+		return nil, cqe, &CommandError{
+			Command: a.name(), Fabrics: a.sqe.Opcode == wire.OpcodeFabrics, Status: cqe.Status, DW0: cqe.DW0(),
+		}
+	}
+	if a.in > 0 {
+		data = append(data, cl.req.Buf.Data[:a.in]...)
+	}
+	return data, cqe, nil
+}
+
+func (c *Controller) propertyGet(ctx context.Context, p wire.Property) (uint64, error) {
+	_, cqe, err := c.exec(ctx, c.admin, adminCommand{sqe: wire.NewPropertyGet(p).SQE()})
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", p, err)
+	}
+	if p.Size() == 4 {
+		return uint64(cqe.DW0()), nil
+	}
+	return cqe.Result, nil
+}
+
+func (c *Controller) propertySet(ctx context.Context, p wire.Property, value uint64) error {
+	if _, _, err := c.exec(ctx, c.admin, adminCommand{sqe: wire.NewPropertySet(p, value).SQE()}); err != nil {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	return nil
+}
+
+// awaitStatus reads CSTS until done says so, for at most limit.
+func (c *Controller) awaitStatus(ctx context.Context, limit time.Duration, what string, done func(wire.CSTS) bool) error {
+	deadline := time.Now().Add(limit)
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		v, err := c.propertyGet(ctx, wire.PropertyCSTS)
+		if err != nil {
+			return err
+		}
+		status := wire.CSTS(v)
+		switch {
+		case done(status):
+			return nil
+		case status.CFS():
+			return fmt.Errorf("%s: the controller reports a fatal error (CSTS 0x%x)", what, v)
+		case time.Now().After(deadline):
+			return fmt.Errorf("%s: not done after %v (CSTS 0x%x): %w", what, limit, v, ErrTimeout)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		}
+	}
+}
+
+// identify asks for an Identify structure.
+func (c *Controller) identify(ctx context.Context, i wire.Identify) ([]byte, error) {
+	data, _, err := c.exec(ctx, c.admin, adminCommand{sqe: i.SQE(), in: wire.IdentifySize})
+	return data, err
+}
+
+// logPage reads n bytes, a multiple of 4, at off of a log page. With clear, the
+// page's event may be sent again.
+func (c *Controller) logPage(ctx context.Context, lid wire.LogID, nsid uint32, off uint64, n int, clear bool) ([]byte, error) {
+	g := wire.NewGetLogPage(lid, nsid, off, uint32(n))
+	g.RAE = !clear
+	data, _, err := c.exec(ctx, c.admin, adminCommand{sqe: g.SQE(), in: n})
+	return data, err
+}
+
+// setFeature sets a feature and returns dword 0 of the answer.
+func (c *Controller) setFeature(ctx context.Context, fid wire.FeatureID, value uint32) (uint32, error) {
+	_, cqe, err := c.exec(ctx, c.admin, adminCommand{sqe: wire.SetFeatures{FID: fid, CDW11: value}.SQE()})
+	return cqe.DW0(), err
+}
+
+// shutdown is the orderly end: no more requests, the rest finished, and the
+// controller told (NVMe Base, Shutdown).
+func (c *Controller) shutdown(ctx context.Context) error {
+	for _, q := range c.queues {
+		q.close(ErrClosed)
+	}
+	for _, q := range c.queues {
+		if err := q.drain(ctx); err != nil {
+			return err
+		}
+	}
+	v, err := c.propertyGet(ctx, wire.PropertyCC)
+	if err != nil {
+		return err
+	}
+	if err := c.propertySet(ctx, wire.PropertyCC, uint64(wire.CC(v).WithSHN(wire.ShutdownNormal))); err != nil {
+		return err
+	}
+	return c.awaitStatus(ctx, shutdownLimit, "shutdown", func(s wire.CSTS) bool {
+		return s.SHST() == wire.ShutdownComplete
+	})
+}
+
+// shutdownLimit bounds the wait for the controller's shutdown.
+const shutdownLimit = 5 * time.Second

@@ -1,0 +1,89 @@
+package initiator
+
+import (
+	"context"
+	"sync/atomic"
+
+	"rbd/verbs/bufpool"
+)
+
+// callState tells who has to clean up after a call.
+type callState uint32
+
+const (
+	callPending callState = iota
+	// callAnswered: the request came back; the caller cleans up.
+	callAnswered
+	// callAbandoned: the caller has gone; who gets the request back cleans up.
+	callAbandoned
+)
+
+// call is a request whose caller waits for it. If the caller stops to wait, the
+// buffer stays reserved until the peer can't touch it any more.
+type call struct {
+	req  Request
+	cmd  command
+	pool *bufpool.Pool // of req.Buf; nil if the buffer is the caller's own
+	done chan struct{}
+
+	state atomic.Uint32 // a callState
+}
+
+func newCall() *call { return &call{done: make(chan struct{}, 1)} }
+
+// release puts the buffer back.
+func (c *call) release() {
+	if c.pool != nil && c.req.Buf.Data != nil {
+		c.pool.Put(&c.req.Buf)
+	}
+}
+
+// run submits the call's request and waits for its end or ctx's. A nil error says
+// that the call was answered and is the caller's; otherwise it must not be
+// touched again.
+func (c *call) run(ctx context.Context, q *Queue) error {
+	c.start(q)
+	return c.wait(ctx, q)
+}
+
+// start submits the call's request.
+func (c *call) start(q *Queue) {
+	c.state.Store(uint32(callPending))
+	c.req.Owner, c.req.call = callOwner{}, c
+	q.Submit([]*Request{&c.req})
+}
+
+// wait is the second half of run.
+func (c *call) wait(ctx context.Context, q *Queue) error {
+	select {
+	case <-c.done:
+		return nil
+	default:
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+	}
+	if !c.state.CompareAndSwap(uint32(callPending), uint32(callAbandoned)) {
+		<-c.done
+		return nil
+	}
+	q.withdraw(&c.req, ctx.Err())
+	return ctx.Err()
+}
+
+// callOwner owns the requests of all calls.
+type callOwner struct{}
+
+// Complete implements Owner.
+func (callOwner) Complete(batch []*Request) {
+	for _, r := range batch {
+		c := r.call
+		if c.state.CompareAndSwap(uint32(callPending), uint32(callAnswered)) {
+			c.done <- struct{}{}
+		} else {
+			c.release()
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package initiator
+
+import (
+	"rbd/verbs"
+	"rbd/wire"
+)
+
+// A CID is the index of a slot in the low tagBits bits and the slot's generation
+// above, so that an answer to an earlier command of the slot is told apart. This
+// is how Linux makes its CIDs too (nvme.h, nvme_cid).
+const (
+	tagBits = 12
+	maxTags = 1 << tagBits
+	genMask = 1<<(16-tagBits) - 1
+)
+
+// slot is the place of one command that is out. It is free again when both the
+// SEND of its capsule has completed and the answer has come, in whichever order:
+// the provider may read the capsule until then.
+type slot struct {
+	req  *Request // nil once the request has gone on
+	cqe  wire.CQE // an answer that came before the SEND completed
+	sges [2]verbs.SGE
+	tick uint32 // when the command was built
+	gen  uint8
+	busy bool
+	// sent and answered are the two halves of the end.
+	sent, answered bool
+	// gathers: the SEND reads the request's buffer, so the request too waits for it.
+	gathers bool
+}
+
+// exchange is the logic of a queue without its I/O: which request waits, which
+// has a slot, which is over. Its caller holds the queue's lock.
+type exchange struct {
+	slots []slot
+	free  []uint16 // a stack: a small working set stays in the cache
+
+	head, tail *Request // waiting for a slot, in order
+
+	// lagging counts slots that were answered while the SEND has not completed,
+	// held those among them whose request waits for it.
+	lagging, held int
+	// answers counts all answers: a sign of life of the peer.
+	answers uint64
+	// finished collects the requests that are over until take.
+	finished []*Request
+}
+
+func newExchange(slots int) *exchange {
+	x := &exchange{
+		slots:    make([]slot, slots),
+		free:     make([]uint16, 0, slots),
+		finished: make([]*Request, 0, slots),
+	}
+	for i := slots - 1; i >= 0; i-- {
+		x.free = append(x.free, uint16(i))
+	}
+	return x
+}
+
+// enqueue puts a request at the end of those that wait.
+func (x *exchange) enqueue(r *Request) {
+	r.next = nil
+	if x.tail != nil {
+		x.tail.next = r
+	} else {
+		x.head = r
+	}
+	x.tail = r
+}
+
+// withdraw takes a request out of the line and says whether it was there.
+func (x *exchange) withdraw(r *Request) bool {
+	var prev *Request
+	for p := x.head; p != nil; prev, p = p, p.next {
+		if p != r {
+			continue
+		}
+		if prev != nil {
+			prev.next = r.next
+		} else {
+			x.head = r.next
+		}
+		if x.tail == r {
+			x.tail = prev
+		}
+		r.next = nil
+		return true
+	}
+	return false
+}
+
+// next gives the first request that waits a slot. It returns -1 when there is no
+// request or no slot.
+func (x *exchange) next() (int, *Request) {
+	r := x.head
+	if r == nil || len(x.free) == 0 {
+		return -1, nil
+	}
+	if x.head = r.next; x.head == nil {
+		x.tail = nil
+	}
+	r.next = nil
+	i := int(x.free[len(x.free)-1])
+	x.free = x.free[:len(x.free)-1]
+	s := &x.slots[i]
+	s.req, s.busy, s.sent, s.answered, s.gathers = r, true, false, false, false
+	return i, r
+}
+
+// cid is the command identifier for the command that is in slot i now.
+func (x *exchange) cid(i int) uint16 { return uint16(x.slots[i].gen)<<tagBits | uint16(i) }
+
+// find is the slot of a CID whose command is out, or nil.
+func (x *exchange) find(cid uint16) (int, *slot) {
+	i := int(cid & (maxTags - 1))
+	if i >= len(x.slots) {
+		return 0, nil
+	}
+	if s := &x.slots[i]; s.busy && uint16(s.gen) == cid>>tagBits {
+		return i, s
+	}
+	return 0, nil
+}
+
+// answer takes a response capsule. An error means that the peer answered
+// something that was not asked, and that the connection can't be trusted.
+func (x *exchange) answer(c *wire.CQE) error {
+	i, s := x.find(c.CID)
+	if s == nil || s.answered {
+		return &ProtocolError{What: "answer to a command that is not out", CID: c.CID}
+	}
+	s.answered = true
+	x.answers++
+	if s.sent {
+		x.settle(s.req, c)
+		x.release(i)
+		return nil
+	}
+	x.lagging++
+	if s.gathers {
+		x.held++
+		s.cqe = *c
+		return nil
+	}
+	r := s.req
+	s.req = nil
+	x.settle(r, c)
+	return nil
+}
+
+// sent takes the completion of the SEND of a capsule.
+func (x *exchange) sent(cid uint16) error {
+	i, s := x.find(cid)
+	if s == nil || s.sent {
+		return &ProtocolError{What: "completion of a send that is not out", CID: cid}
+	}
+	s.sent = true
+	if !s.answered {
+		return nil
+	}
+	x.lagging--
+	if s.req != nil {
+		x.held--
+		x.settle(s.req, &s.cqe)
+	}
+	x.release(i)
+	return nil
+}
+
+func (x *exchange) release(i int) {
+	s := &x.slots[i]
+	s.req, s.busy = nil, false
+	s.gen = (s.gen + 1) & genMask
+	x.free = append(x.free, uint16(i))
+}
+
+// settle ends a request with its answer, or queues it again for its next part.
+func (x *exchange) settle(r *Request, c *wire.CQE) {
+	if r.cmd != nil {
+		r.cmd.cqe = *c
+		x.finish(r, nil)
+		return
+	}
+	if !c.Status.OK() {
+		x.finish(r, &StatusError{
+			Op: r.Op, NSID: r.NSID, Offset: r.Offset + r.done, Length: r.chunk, Status: c.Status,
+		})
+		return
+	}
+	if r.done += r.chunk; r.Op != OpFlush && r.done < r.Length {
+		x.enqueue(r)
+		return
+	}
+	x.finish(r, nil)
+}
+
+func (x *exchange) finish(r *Request, err error) {
+	r.Err = err
+	x.finished = append(x.finished, r)
+}
+
+// take moves the finished requests to the end of dst.
+func (x *exchange) take(dst []*Request) []*Request {
+	dst = append(dst, x.finished...)
+	clear(x.finished)
+	x.finished = x.finished[:0]
+	return dst
+}
+
+// stuck says that something waits for a SEND to complete, which nobody will be
+// told of by an answer.
+func (x *exchange) stuck() bool {
+	return x.held > 0 || x.lagging > 0 && x.head != nil && len(x.free) == 0
+}
+
+// idle says that no request is out or waiting.
+func (x *exchange) idle() bool { return x.head == nil && len(x.free)+x.lagging-x.held == len(x.slots) }
+
+// overdue is a request that has been out for more than limit ticks, or nil.
+func (x *exchange) overdue(now, limit uint32) *Request {
+	for i := range x.slots {
+		s := &x.slots[i]
+		if s.req == nil || s.req.cmd != nil && s.req.cmd.patient {
+			continue
+		}
+		if now-s.tick > limit {
+			return s.req
+		}
+	}
+	return nil
+}
+
+// abandon ends all requests, out and waiting, with err. Nothing may come after.
+func (x *exchange) abandon(err error) {
+	for i := range x.slots {
+		if r := x.slots[i].req; r != nil {
+			x.slots[i].req = nil
+			x.finish(r, err)
+		}
+	}
+	for r := x.head; r != nil; r = x.head {
+		x.head = r.next
+		r.next = nil
+		x.finish(r, err)
+	}
+	x.tail = nil
+}
