@@ -15,6 +15,24 @@ const (
 	AsyncVendor    AsyncEventType = 7
 )
 
+func (t AsyncEventType) String() string {
+	switch t {
+	case AsyncError:
+		return "error"
+	case AsyncSmart:
+		return "smart"
+	case AsyncNotice:
+		return "notice"
+	case AsyncImmediate:
+		return "immediate"
+	case AsyncIOCommand:
+		return "i/o command set"
+	case AsyncVendor:
+		return "vendor specific"
+	}
+	return fmt.Sprintf("event type %d", uint8(t))
+}
+
 // The information of notices, the values of AsyncEvent.Info when Type is AsyncNotice.
 const (
 	NoticeNamespaceChanged uint8 = 0x00
@@ -64,7 +82,7 @@ func (e AsyncEvent) String() string {
 	case ANAChanged():
 		return "asymmetric namespace access changed"
 	}
-	return fmt.Sprintf("event type %d info 0x%02x, %s log page", e.Type, e.Info, e.LID)
+	return fmt.Sprintf("%s event, info 0x%02x, %s log page", e.Type, e.Info, e.LID)
 }
 
 // AsyncEventRequestSQE is an Asynchronous Event Request, without CID.

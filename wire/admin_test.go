@@ -112,7 +112,7 @@ func TestAsyncEvents(t *testing.T) {
 		{wire.NamespaceChanged(), 0x00040002, "namespace attribute changed"},
 		{wire.ANAChanged(), 0x000C0302, "asymmetric namespace access changed"},
 		{wire.DiscoveryChanged(), 0x0070F002, "discovery log page changed"},
-		{wire.AsyncEvent{Type: wire.AsyncSmart, Info: 1, LID: wire.LogSmart}, 0x00020101, "event type 1 info 0x01, smart log page"},
+		{wire.AsyncEvent{Type: wire.AsyncSmart, Info: 1, LID: wire.LogSmart}, 0x00020101, "smart event, info 0x01, smart log page"},
 	} {
 		if c.event.DW0() != c.dw0 || wire.ParseAsyncEvent(c.dw0) != c.event || c.event.String() != c.text {
 			t.Errorf("%q is 0x%08x, want %q 0x%08x", c.event, c.event.DW0(), c.text, c.dw0)

@@ -86,7 +86,7 @@ func TestGoldenIdentifyController(t *testing.T) {
 		"vid": c.VID, "ssvid": c.SSVID, "sn": wire.Text(c.SN[:]), "mn": wire.Text(c.MN[:]), "fr": wire.Text(c.FR[:]), "rab": c.RAB,
 		"ieee": fmt.Sprintf("%02x%02x%02x", c.IEEE[2], c.IEEE[1], c.IEEE[0]), "cmic": c.CMIC, "mdts": c.MDTS, "cntlid": c.CNTLID,
 		"ver": uint32(c.VER), "rtd3r": c.RTD3R, "rtd3e": c.RTD3E, "oaes": c.OAES, "ctratt": c.CTRATT, "rrls": c.RRLS,
-		"cntrltype": c.CNTRLTYPE, "fguid": c.FGUID, "crdt1": c.CRDT1, "crdt2": c.CRDT2, "crdt3": c.CRDT3, "nvmsr": c.NVMSR,
+		"cntrltype": uint8(c.CNTRLTYPE), "fguid": c.FGUID, "crdt1": c.CRDT1, "crdt2": c.CRDT2, "crdt3": c.CRDT3, "nvmsr": c.NVMSR,
 		"vwci": c.VWCI, "mec": c.MEC, "oacs": c.OACS, "acl": c.ACL, "aerl": c.AERL, "frmw": c.FRMW, "lpa": c.LPA, "elpe": c.ELPE,
 		"npss": c.NPSS, "avscc": c.AVSCC, "apsta": c.APSTA, "wctemp": c.WCTEMP, "cctemp": c.CCTEMP, "mtfa": c.MTFA, "hmpre": c.HMPRE,
 		"hmmin": c.HMMIN, "tnvmcap": c.TNVMCAP, "unvmcap": c.UNVMCAP, "rpmbs": c.RPMBS, "edstt": c.EDSTT, "dsto": c.DSTO, "fwug": c.FWUG,
@@ -198,10 +198,10 @@ func TestGoldenValues(t *testing.T) {
 	check("subsystem NQN", data.SubNQN.String(), "nqn.2026-11.org.example:disk1")
 	check("host NQN", data.HostNQN.String(), hostNQN)
 
-	cap := wire.CAP(admin.exchanges[1].Response.Result)
-	check("CAP.MQES", cap.MQES(), uint16(127))
-	check("CAP.TO", cap.TO(), uint8(15))
-	check("CAP.CSS", cap.CSS(), wire.CAPCSSNVM|wire.CAPCSSIOCS)
+	capabilities := wire.CAP(admin.exchanges[1].Response.Result)
+	check("CAP.MQES", capabilities.MQES(), uint16(127))
+	check("CAP.TO", capabilities.TO(), uint8(15))
+	check("CAP.CSS", capabilities.CSS(), wire.CAPCSSNVM|wire.CAPCSSIOCS)
 	cc := wire.CC(wire.ParsePropertySet(&admin.exchanges[4].Command).Value)
 	check("CC", cc, wire.MakeCC(wire.CCCSSAll).WithEN(true))
 	check("CSTS", wire.CSTS(admin.exchanges[5].Response.Result), wire.CSTSRDY)

@@ -1,5 +1,7 @@
 package wire
 
+import "fmt"
+
 // ControllerType is the field CNTRLTYPE of Identify Controller.
 type ControllerType uint8
 
@@ -10,6 +12,20 @@ const (
 	ControllerDiscovery   ControllerType = 2
 	ControllerAdmin       ControllerType = 3
 )
+
+func (t ControllerType) String() string {
+	switch t {
+	case ControllerNotReported:
+		return "not reported"
+	case ControllerIO:
+		return "i/o"
+	case ControllerDiscovery:
+		return "discovery"
+	case ControllerAdmin:
+		return "administrative"
+	}
+	return fmt.Sprintf("controller type %d", uint8(t))
+}
 
 // Bits of fields of Identify Controller.
 const (

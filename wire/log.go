@@ -66,7 +66,7 @@ type GetLogPage struct {
 	LID       LogID
 	LSP       uint8 // log specific parameter, 7 bits
 	RAE       bool  // retain asynchronous event: reading does not let the event be sent again
-	NUMD      uint32
+	NUMD      uint32 // dwords to transfer, less one
 	LSI       uint16 // log specific identifier
 	LPO       uint64 // log page offset, in bytes unless OT is set
 	UUIDIndex uint8  // 7 bits

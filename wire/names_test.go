@@ -115,6 +115,10 @@ func TestEnumerationNames(t *testing.T) {
 		{"subtype", 3, func(v uint8) fmt.Stringer { return wire.SubsystemType(v) }},
 		{"qptype", 2, func(v uint8) fmt.Stringer { return wire.RDMAQPType(v) }},
 		{"prtype", 5, func(v uint8) fmt.Stringer { return wire.RDMAProvider(v) }},
+		{"controller type", 4, func(v uint8) fmt.Stringer { return wire.ControllerType(v) }},
+		{"event type", 6, func(v uint8) fmt.Stringer { return wire.AsyncEventType(v) }},
+		{"shutdown notification", 3, func(v uint8) fmt.Stringer { return wire.ShutdownNotification(v) }},
+		{"shutdown status", 3, func(v uint8) fmt.Stringer { return wire.ShutdownStatus(v) }},
 		{"cms", 1, func(v uint8) fmt.Stringer { return wire.RDMACMS(v) }},
 	} {
 		names := map[string]bool{}

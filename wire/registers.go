@@ -85,6 +85,18 @@ const (
 	ShutdownAbrupt ShutdownNotification = 2
 )
 
+func (s ShutdownNotification) String() string {
+	switch s {
+	case ShutdownNone:
+		return "none"
+	case ShutdownNormal:
+		return "normal"
+	case ShutdownAbrupt:
+		return "abrupt"
+	}
+	return fmt.Sprintf("shutdown notification %d", uint8(s))
+}
+
 // The I/O command set selected by CC.CSS.
 const (
 	CCCSSNVM       uint8 = 0
@@ -144,6 +156,18 @@ const (
 	ShutdownOccurring       ShutdownStatus = 1
 	ShutdownComplete        ShutdownStatus = 2
 )
+
+func (s ShutdownStatus) String() string {
+	switch s {
+	case ShutdownNormalOperation:
+		return "normal operation"
+	case ShutdownOccurring:
+		return "occurring"
+	case ShutdownComplete:
+		return "complete"
+	}
+	return fmt.Sprintf("shutdown status %d", uint8(s))
+}
 
 // The flags of CSTS.
 const (
