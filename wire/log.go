@@ -64,8 +64,8 @@ func (l LogID) String() string {
 type GetLogPage struct {
 	NSID      uint32
 	LID       LogID
-	LSP       uint8 // log specific parameter, 7 bits
-	RAE       bool  // retain asynchronous event: reading does not let the event be sent again
+	LSP       uint8  // log specific parameter, 7 bits
+	RAE       bool   // retain asynchronous event: reading does not let the event be sent again
 	NUMD      uint32 // dwords to transfer, less one
 	LSI       uint16 // log specific identifier
 	LPO       uint64 // log page offset, in bytes unless OT is set
