@@ -1,0 +1,59 @@
+// Package iwarp is an RDMA provider in software: iWARP (MPA, DDP, RDMAP; RFC
+// 5044, 5041, 5040, 6581) on plain TCP sockets. It needs no device, no kernel
+// module and no rights, and its peers may be the kernel's Soft-iWARP or iWARP
+// adapters. [New] makes a [Provider], used through package verbs.
+//
+// # Making a connection
+//
+//	active                                        passive
+//	ResolveAddr, CreateQP                         Listen, GetRequest, CreateQP
+//	Connect: TCP, MPA request  ──────────────>    listener reads it (5 s)
+//	         waits (10 s)      <──────────────    Accept: MPA reply in one write
+//	         empty RDMA WRITE  ──────────────>    now the passive side may send
+//
+// The active side always asks for revision 2 with IRD and ORD; the passive side
+// answers in the revision of the request. Markers are refused. CRC is on when
+// either side wants it: address parameter crc=on.
+//
+// # The way of a work request
+//
+//	 PostSend                            any goroutine        qp.mu
+//	 1  copy into the send queue ring
+//	 2  try to take the transmit token ── taken: its holder will see the request
+//	                                   └─ plugged: the handler's goroutine sends later
+//	 transmit                            the token's holder   no lock but short ones
+//	 3  fill: check keys, cut FPDUs, headers into the arena, payload by reference
+//	 4  write: one sendmsg for the batch; regions are pinned only while it runs
+//	 5  socket full: the token goes to the worker, which waits
+//	 6  batchSent: SENDs and WRITEs are done; completions in order of the queue
+//
+//	 receive                             receiver goroutine
+//	 1  read: the rest of the current payload to its place, what follows to the stage
+//	 2  handle: FPDU by FPDU: sequence, key, bounds and rights, placement
+//	 3  last segments: complete RECVs and READs, queue inbound READs
+//	 4  when all that was read is handled: call the handlers of handled CQs, with
+//	    the QP plugged; then transmit what they posted and the read responses
+//
+// An RDMA READ or WRITE of the peer passes through the receiver and the
+// transmitter only: the program needs to do nothing.
+//
+// # Goroutines and locks
+//
+// A QP has a worker from CreateQP on, and a receiver from RTS on; both end in
+// Destroy. The worker waits for a full socket, and calls handlers for completions
+// that arose on a caller's goroutine. The receiver also buries the QP: after
+// [qp.fail] it waits for the token, sends the Terminate, flushes, calls the
+// handlers, and closes the socket when the peer has closed its side.
+//
+//	cmid.mu > qp.mu > cq.mu, users.mu     the key table has no lock
+//	the transmit token (qp.txBusy)        owns qp.tx, sq.next and what is after it
+//	the receiver goroutine                owns qp.rx and the receive at rq.head
+//
+// # Memory keys
+//
+// A region has one STag, random and of 32 bits, which is both LKey and RKey. It
+// dies with Dereg, or when the peer names it in a Send with Invalidate (RFC 5040,
+// 5.3); then it is of no use to either side until it is registered anew. The sink
+// of an RDMA READ gets no STag: the one on the wire is made up for each request,
+// and the response is checked against the outstanding read queue.
+package iwarp

@@ -1,0 +1,69 @@
+package iwarp
+
+import (
+	"errors"
+
+	"rbd/verbs"
+	"rbd/verbs/iwarp/internal/frame"
+)
+
+// clampDepth bounds what a program asks for to what the device has.
+func clampDepth(p verbs.ConnParam) (ird, ord int) {
+	return min(max(p.ResponderResources, 0), maxIRD), min(max(p.InitiatorDepth, 0), maxORD)
+}
+
+// powerOfTwo rounds an IRD up, since Soft-iWARP rounds up how many reads it has
+// outstanding. Zero stays zero.
+func powerOfTwo(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return int(ringSize(n))
+}
+
+// peerParam is what a frame says of its sender, in the words of the API. A peer
+// that does not negotiate is taken as able to do what this device can.
+func peerParam(m *frame.MPA) verbs.ConnParam {
+	p := verbs.ConnParam{PrivateData: m.Private, ResponderResources: maxORD, InitiatorDepth: maxIRD}
+	if m.Enhanced && m.IRD != frame.NoNegotiation {
+		p.ResponderResources = int(m.IRD)
+	}
+	if m.Enhanced && m.ORD != frame.NoNegotiation {
+		p.InitiatorDepth = int(m.ORD)
+	}
+	return p
+}
+
+// requestFrame is the frame of the active side: always revision 2, enhanced.
+func requestFrame(p verbs.ConnParam, crc bool) *frame.MPA {
+	ird, ord := clampDepth(p)
+	return &frame.MPA{Revision: 2, Enhanced: true, CRC: crc, IRD: uint16(powerOfTwo(ird)), ORD: uint16(ord), Private: p.PrivateData}
+}
+
+// replyFrame answers a request in the request's revision. ORD never exceeds the
+// peer's IRD. Of a request for peer-to-peer mode one RTR message is chosen: RDMA
+// READ if offered, else RDMA WRITE.
+func replyFrame(req *frame.MPA, p verbs.ConnParam, crc bool) (m *frame.MPA, inForce verbs.ConnParam) {
+	peer := peerParam(req)
+	ird, ord := clampDepth(p)
+	inForce = verbs.ConnParam{PrivateData: p.PrivateData,
+		ResponderResources: min(powerOfTwo(ird), peer.InitiatorDepth), InitiatorDepth: min(ord, peer.ResponderResources)}
+	m = &frame.MPA{Reply: true, Revision: req.Revision, Enhanced: req.Enhanced, CRC: req.CRC || crc, Private: p.PrivateData,
+		IRD: uint16(inForce.ResponderResources), ORD: uint16(inForce.InitiatorDepth)}
+	if req.P2P {
+		m.P2P, m.RTRRead, m.RTRWrite = true, req.RTRRead, !req.RTRRead
+	}
+	return m, inForce
+}
+
+// acceptReply is the active side's view of an accepting reply: the peer's
+// parameters, and the link that comes of it.
+func acceptReply(req, rep *frame.MPA) (verbs.ConnParam, link, error) {
+	if rep.Markers {
+		return verbs.ConnParam{}, link{}, errors.New("peer wants MPA markers, which are not supported")
+	}
+	p := peerParam(rep)
+	l := link{crc: req.CRC || rep.CRC, ird: int(req.IRD), ord: min(int(req.ORD), p.ResponderResources)}
+	p.InitiatorDepth = min(p.InitiatorDepth, l.ird)
+	return p, l, nil
+}
