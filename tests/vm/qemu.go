@@ -1,0 +1,70 @@
+package vm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// MachineConfig is what differs between the machines of a lab.
+type MachineConfig struct {
+	// Name is used for the machine's files; it is unique among those that run.
+	Name string
+	// Peer is the name of the machine at the other end of the wire that eth0 is
+	// connected to. Without one there is no eth0.
+	Peer string
+	// Capture records the traffic of eth0 in this file, in pcap format.
+	Capture string
+	// Shell makes the machine run an interactive shell on the serial console, in
+	// place of the agent.
+	Shell bool
+}
+
+// qemuArgs returns the arguments of QEMU. The agent's port is connected to the
+// socket control, where the runner listens.
+func (l *Lab) qemuArgs(c MachineConfig, control string) []string {
+	cmdline := "console=ttyS0 loglevel=4 panic=-1 oops=panic net.ifnames=0"
+	args := []string{"-accel", "tcg,thread=multi", "-cpu", "max"}
+	if os.Getenv("RBD_VM_ACCEL") == "kvm" {
+		args = []string{"-accel", "kvm", "-cpu", "host"}
+	}
+	args = append(args, "-smp", "2", "-m", "3072", "-no-reboot", "-display", "none", "-nodefaults",
+		"-kernel", l.Kernel.Image(), "-initrd", l.initramfs)
+	if c.Shell {
+		cmdline += " rbd.shell"
+		args = append(args, "-serial", "mon:stdio")
+	} else {
+		args = append(args, "-monitor", "none", "-serial", "file:"+comma(filepath.Join(l.Dir, c.Name+".console")),
+			"-device", "virtio-serial-pci", "-chardev", "socket,id=agent,path="+comma(control),
+			"-device", "virtserialport,chardev=agent,name=agent")
+	}
+	args = append(args, "-append", cmdline)
+	args = append(args, share("host", "/", true)...)
+	args = append(args, share("share", l.Share(), false)...)
+	args = append(args, share("modules", l.Kernel.Modules(), true)...)
+	if c.Peer != "" {
+		args = append(args, "-netdev", fmt.Sprintf("dgram,id=net,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", comma(l.wire(c.Name)), comma(l.wire(c.Peer))),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net,romfile=,mac=52:54:00:00:00:%02x", 1+strings.Compare(c.Name, c.Peer)))
+	}
+	if c.Capture != "" {
+		args = append(args, "-object", "filter-dump,id=dump,netdev=net,file="+comma(c.Capture))
+	}
+	return args
+}
+
+// share lets the guest mount a folder of the host by its tag.
+func share(tag, dir string, readOnly bool) []string {
+	fsdev := "local,security_model=none,multidevs=remap,id=" + tag + ",path=" + comma(dir)
+	if readOnly {
+		fsdev += ",readonly=on"
+	}
+	return []string{"-fsdev", fsdev, "-device", "virtio-9p-pci,fsdev=" + tag + ",mount_tag=" + tag}
+}
+
+// comma doubles commas, as QEMU's options want it.
+func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+// wire is the socket where a machine gets its network packets. It does not matter
+// which of two machines comes first.
+func (l *Lab) wire(name string) string { return filepath.Join(l.Dir, name+".wire") }

@@ -1,0 +1,116 @@
+package vm
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scenario is a script of scenarios/ and what its head says about it. The head is
+// the comment at the begin of the file: the first paragraph is the title, lines of
+// the form "key: value" are the settings below.
+type Scenario struct {
+	Name   string // the file's name without .sh
+	Title  string // what it proves, in one line
+	Host   string // "host:" who is the NVMe host
+	Target string // "target:" who is the NVMe target
+	// Machines is 1 or 2 ("machines:").
+	Machines int
+	// Timeout bounds the script ("timeout:", a Go duration).
+	Timeout time.Duration
+	// Expected matches kernel messages that belong to this scenario although they
+	// look like trouble ("kernel-log:", a regular expression).
+	Expected *regexp.Regexp
+}
+
+// defaultTimeout is that of a scenario which names none.
+const defaultTimeout = time.Minute
+
+// Scenarios reads all scenarios of a folder, in the order of their names.
+func Scenarios(dir string) ([]Scenario, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.sh"))
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(files)
+	var all []Scenario
+	for _, f := range files {
+		s, err := readScenario(f)
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s: %w", f, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+var setting = regexp.MustCompile(`^([a-z-]+): (.*)$`)
+
+func readScenario(file string) (Scenario, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return Scenario{}, err
+	}
+	defer f.Close()
+	s := Scenario{Name: strings.TrimSuffix(filepath.Base(file), ".sh"), Machines: 1, Timeout: defaultTimeout}
+	inTitle := true
+	for in := bufio.NewScanner(f); in.Scan(); {
+		line, ok := strings.CutPrefix(in.Text(), "#")
+		if !ok {
+			break
+		}
+		line = strings.TrimSpace(line)
+		if m := setting.FindStringSubmatch(line); m != nil {
+			inTitle = false
+			if err := s.set(m[1], m[2]); err != nil {
+				return s, err
+			}
+		} else if inTitle = inTitle && line != ""; inTitle {
+			s.Title = strings.TrimSpace(s.Title + " " + line)
+		}
+	}
+	if s.Title == "" || s.Host == "" || s.Target == "" {
+		return s, fmt.Errorf("the head must have a title, host: and target")
+	}
+	return s, nil
+}
+
+func (s *Scenario) set(key, value string) (err error) {
+	switch key {
+	case "host":
+		s.Host = value
+	case "target":
+		s.Target = value
+	case "machines":
+		if s.Machines, err = strconv.Atoi(value); err == nil && (s.Machines < 1 || s.Machines > 2) {
+			err = fmt.Errorf("machines: %d is neither 1 nor 2", s.Machines)
+		}
+	case "timeout":
+		s.Timeout, err = time.ParseDuration(value)
+	case "kernel-log":
+		s.Expected, err = regexp.Compile(value)
+	default:
+		err = fmt.Errorf("unknown setting %q", key)
+	}
+	return err
+}
+
+// kernelTrouble matches messages of a kernel that is no longer sound.
+var kernelTrouble = regexp.MustCompile(`BUG:|WARNING:|Oops|general protection|blocked for more than|rcu.*stall|refcount_t|use-after-free|list_(add|del) corruption`)
+
+// Trouble returns the lines of a kernel log that make the scenario fail.
+func (s Scenario) Trouble(kernelLog string) (lines []string) {
+	for line := range strings.Lines(kernelLog) {
+		line = strings.TrimSuffix(line, "\n")
+		if kernelTrouble.MatchString(line) && (s.Expected == nil || !s.Expected.MatchString(line)) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,104 @@
+package vm
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Protects the heads of the scenarios in the tree: every one can be read, and the
+// runner knows who is the peer.
+func TestScenarios(t *testing.T) {
+	all, err := Scenarios(ScenarioDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 2 {
+		t.Fatalf("%d scenarios in %s", len(all), ScenarioDir())
+	}
+	for _, s := range all {
+		if strings.Contains(s.Title, "|") {
+			t.Errorf("%s: the title %q does not fit into a table", s.Name, s.Title)
+		}
+	}
+}
+
+// Protects the reading of a head: settings, a title of several lines, and mistakes
+// that must not go unnoticed.
+func TestReadScenario(t *testing.T) {
+	good := "# Ends well:\n# all of it.\n#\n# Not the title.\n# host: A\n# target: B (C)\n# machines: 2\n# timeout: 90s\n# kernel-log: one|two\necho '# host: D'\n"
+	s, err := readScenario(write(t, good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Name != "some" || s.Title != "Ends well: all of it." || s.Host != "A" || s.Target != "B (C)" || s.Machines != 2 || s.Timeout != 90*time.Second {
+		t.Errorf("read %+v", s)
+	}
+	for name, bad := range map[string]string{
+		"no title":        "# host: A\n# target: B\n",
+		"no host":         "# T\n# target: B\n",
+		"unknown setting": "# T\n# host: A\n# target: B\n# color: red\n",
+		"three machines":  "# T\n# host: A\n# target: B\n# machines: 3\n",
+		"bad time":        "# T\n# host: A\n# target: B\n# timeout: soon\n",
+	} {
+		if s, err := readScenario(write(t, bad)); err == nil {
+			t.Errorf("%s: read as %+v", name, s)
+		}
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "some.sh")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Protects the verdict: a kernel that reports a fault fails the scenario, unless
+// the scenario knows that very line.
+func TestTrouble(t *testing.T) {
+	file := write(t, "# T\n# host: A\n# target: B\n# kernel-log: known fault\n")
+	s, err := readScenario(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := "<6> [1.0] nvme nvme0: fine\n<4> [2.0] WARNING: CPU: 0 known fault\n<1> [3.0] BUG: kernel NULL pointer dereference\n"
+	got := s.Trouble(log)
+	if len(got) != 1 || !strings.Contains(got[0], "NULL pointer") {
+		t.Errorf("trouble is %q", got)
+	}
+}
+
+// Protects the document around the table.
+func TestWriteMatrix(t *testing.T) {
+	file := write(t, "before\n"+matrixBegin+"\nold\n"+matrixEnd+"\nafter\n")
+	outcomes := []Outcome{
+		{Scenario{Name: "a", Title: "first", Host: "H", Target: "T"}, "6.12", true},
+		{Scenario{Name: "b", Title: "second", Host: "H", Target: "T"}, "6.12", false},
+	}
+	for range 2 { // the second time must find the marks again
+		if err := writeMatrix(file, outcomes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, want := range []string{"before\n", "\nafter\n", "| H | T | 6.12 | `a` | first | passes |\n", "| `b` | second | **fails** |\n"} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("%q is not there once in:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "old") {
+		t.Errorf("the old table is still there:\n%s", text)
+	}
+	if err := writeMatrix(write(t, "no marks"), outcomes); err == nil {
+		t.Error("a document without marks was changed")
+	}
+}

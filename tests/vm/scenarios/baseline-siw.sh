@@ -1,0 +1,8 @@
+# The kernel with itself over siw: the yardstick for all others.
+#
+# host: Linux nvme-rdma (siw)
+# target: Linux nvmet-rdma (siw)
+# timeout: 90s
+. "$(dirname "$0")/lib/common.sh"
+pair siw
+. "$lib/baseline.sh"

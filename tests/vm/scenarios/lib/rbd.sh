@@ -1,0 +1,44 @@
+# Our programs, in the namespace rbd.
+# shellcheck shell=bash
+
+discovery=nqn.2014-08.org.nvmexpress.discovery
+
+# start NAME COMMAND...: runs a program in the background, with its output in
+# $work/NAME.out and .err, and waits for its first line. Its process is ${pid[NAME]}.
+declare -A pid
+start() {
+	local name=$1
+	shift
+	: >"$work/$name.out"
+	RUNTIME_DIRECTORY=$work in_rbd "$@" >"$work/$name.out" 2>>"$work/$name.err" &
+	pid[$name]=$!
+	defer kill_program "$name"
+	eventually 20 started "$name"
+}
+started() { [ -s "$work/$1.out" ] || ! kill -0 "${pid[$1]}" 2>/dev/null; }
+kill_program() { ! kill -0 "${pid[$1]}" 2>/dev/null || { kill -KILL "${pid[$1]}"; wait "${pid[$1]}" 2>/dev/null || true; }; }
+
+# stop NAME: asks the program to end, which it must do cleanly and soon.
+stop() {
+	local status=0
+	kill -TERM "${pid[$1]}"
+	eventually 20 gone "${pid[$1]}"
+	wait "${pid[$1]}" || status=$?
+	[ $status -eq 0 ] || fail "$1 ended with status $status"
+}
+gone() { [ ! -e "/proc/$1" ] || [ "$(awk '{ print $3 }' "/proc/$1/stat")" = Z ]; }
+
+# rbd_target ARG...: our target on its usual address, open to any host.
+rbd_target() {
+	start target rbd-target serve -l iwarp://$rbd_addr:4420 --allow-any-host "$@"
+	grep -q '^listening' "$work/target.out" || fail "the target did not start"
+}
+
+# rbd_connect ARG...: our initiator, connected to the kernel's target.
+rbd_connect() {
+	start initiator rbd-initiator connect -a $kernel_addr "$@"
+	grep -q '^nbd' "$work/initiator.out" || fail "the initiator did not start"
+}
+
+# uri NSID: the NBD address of a namespace.
+uri() { awk -F'\t' -v n="$1" '$5 == n { print $1 }' "$work/initiator.out" | grep .; }

@@ -1,0 +1,202 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"rbd/internal/testenv"
+	"rbd/tests/vm/control"
+)
+
+// tools are what the runner and the scenarios need from the host.
+var tools = []string{"qemu-system-x86_64", "apt-get", "dpkg", "depmod", "modprobe", "xz", "make", "gcc", "bc", "flex", "bison",
+	"nvme", "rdma", "fio", "jq", "tc", "ip", "mke2fs", "qemu-io", "nbdinfo", "nbdcopy", "tcpdump", "python3"}
+
+// TestVM runs every scenario in a virtual machine. It protects the claim that both
+// programs speak the standard: the peer is the kernel's own host or target.
+func TestVM(t *testing.T) {
+	if os.Getenv("RBD_VM") != "1" {
+		testenv.Skip(t, "RBD_VM=1 in the environment: virtual machines take minutes")
+	}
+	testenv.Tools(t, tools...)
+	scenarios, err := Scenarios(ScenarioDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab, err := NewLab(t.Context(), t.TempDir(), t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{ctx: t.Context(), lab: lab, logs: logFolder(t), machines: map[string]*Machine{}}
+	t.Cleanup(r.killAll)
+	for _, s := range scenarios {
+		t.Run(s.Name, func(t *testing.T) { r.run(t, s) })
+	}
+	if len(r.outcomes) < len(scenarios) {
+		return // -run chose some: the table is about all
+	}
+	if err := writeMatrix(filepath.Join(sourceDir(), "..", "..", "docs", "interop.md"), r.outcomes); err != nil {
+		t.Error(err)
+	}
+}
+
+func logFolder(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("RBD_VM_LOGS")
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir = filepath.Join(cache, "rbd-vm", "logs")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// runner runs scenarios one after the other in machines that it keeps between them.
+type runner struct {
+	ctx      context.Context // of the whole test: machines outlive a scenario
+	lab      *Lab
+	logs     string
+	machines map[string]*Machine
+	outcomes []Outcome
+	serial   int
+}
+
+func (r *runner) run(t *testing.T, s Scenario) {
+	start := time.Now()
+	passed := false
+	log, err := os.Create(filepath.Join(r.logs, s.Name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	defer func() {
+		if !passed {
+			r.killAll() // the next scenario finds a clean machine
+		}
+		r.outcomes = append(r.outcomes, Outcome{Scenario: s, Kernel: r.lab.Kernel.Version, Passed: passed})
+	}()
+	machines := r.boot(t, s)
+	booted := time.Since(start)
+	results := make([]string, len(machines))
+	var wg sync.WaitGroup
+	for i, m := range machines {
+		wg.Go(func() { results[i] = r.runIn(m, s, log) })
+	}
+	wg.Wait()
+	fmt.Fprintf(log, "%v, of which %v for booting\n", time.Since(start).Round(time.Second), booted.Round(time.Second))
+	for i, trouble := range results {
+		if trouble != "" {
+			t.Errorf("machine %s: %s\nlog: %s", machines[i].config.Name, trouble, log.Name())
+		}
+	}
+	passed = !t.Failed()
+}
+
+// boot returns the machines for a scenario: those that run already, if they are of
+// the right kind.
+func (r *runner) boot(t *testing.T, s Scenario) []*Machine {
+	t.Helper()
+	names := []string{"single"}
+	if s.Machines == 2 {
+		names = []string{"target", "host"}
+	}
+	if r.machines[names[0]] == nil {
+		r.killAll()
+		r.start(t, names)
+	}
+	machines := make([]*Machine, len(names))
+	for i, name := range names {
+		machines[i] = r.machines[name]
+	}
+	return machines
+}
+
+// start boots machines at the same time. Two are connected by a wire.
+func (r *runner) start(t *testing.T, names []string) {
+	t.Helper()
+	r.serial++
+	configs := make([]MachineConfig, len(names))
+	for i, name := range names {
+		configs[i] = MachineConfig{Name: fmt.Sprintf("%s-%d", name, r.serial)}
+		if len(names) == 2 {
+			configs[i].Peer = fmt.Sprintf("%s-%d", names[1-i], r.serial)
+		}
+	}
+	errs := make([]error, len(names))
+	booted := make([]*Machine, len(names))
+	var wg sync.WaitGroup
+	for i, c := range configs {
+		wg.Go(func() { booted[i], errs[i] = r.lab.Boot(r.ctx, c) })
+	}
+	wg.Wait()
+	for i, name := range names {
+		if booted[i] != nil {
+			r.machines[name] = booted[i]
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *runner) killAll() {
+	for name, m := range r.machines {
+		m.Kill()
+		delete(r.machines, name)
+	}
+}
+
+// runIn runs the scenario in one machine, and returns what went wrong.
+func (r *runner) runIn(m *Machine, s Scenario, log io.Writer) string {
+	role, _, _ := strings.Cut(m.config.Name, "-")
+	var tail tail
+	res, err := m.Run(control.Request{
+		Argv:    []string{"/bin/bash", "/vm/scenarios/" + s.Name + ".sh"},
+		Env:     []string{"ROLE=" + role, "SCENARIO=" + s.Name},
+		Timeout: s.Timeout,
+	}, io.MultiWriter(log, &tail))
+	if err != nil {
+		fmt.Fprintln(log, err)
+		return err.Error() + "\n" + tail.String()
+	}
+	fmt.Fprintf(log, "--- %s: exit status %d after %v; the kernel's log:\n%s", m.config.Name, res.Exit, res.Duration.Round(time.Second), res.KernelLog)
+	switch trouble := s.Trouble(res.KernelLog); {
+	case res.Error != "":
+		return res.Error + "\n" + tail.String()
+	case res.TimedOut:
+		return fmt.Sprintf("not done after %v\n%s", s.Timeout, tail.String())
+	case res.Exit != 0:
+		return fmt.Sprintf("exit status %d\n%s", res.Exit, tail.String())
+	case len(trouble) > 0:
+		return "the kernel complains:\n" + strings.Join(trouble, "\n")
+	}
+	return ""
+}
+
+// tail keeps the end of an output, for the text of a failure.
+type tail struct{ b bytes.Buffer }
+
+func (w *tail) Write(p []byte) (int, error) {
+	const most = 4000
+	w.b.Write(p)
+	if n := w.b.Len() - most; n > 0 {
+		w.b.Next(n)
+	}
+	return len(p), nil
+}
+
+func (w *tail) String() string { return w.b.String() }
