@@ -35,7 +35,7 @@ func Discover(ctx context.Context, p verbs.Provider, addr verbs.Addr, opts Optio
 	}
 	c := newController(p, addr, opts)
 	var log DiscoveryLog
-	err = c.connect(ctx, append(c.adminSteps(), step{StageDiscovery, func(ctx context.Context) error {
+	err = c.connect(ctx, append(c.adminSteps(), step{StageDiscovery, func(ctx context.Context) (err error) {
 		log, err = c.discoveryLog(ctx)
 		return err
 	}}))

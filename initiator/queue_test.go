@@ -393,7 +393,9 @@ type ring struct {
 
 func (r *ring) Complete(batch []*Request) {
 	r.done += len(batch)
-	r.q.Submit(batch)
+	if batch[0].Err == nil {
+		r.q.Submit(batch)
+	}
 }
 
 // Protects the fast path from allocations, at a size that goes in the capsule and
