@@ -85,7 +85,8 @@ func (c *Controller) propertySet(ctx context.Context, p wire.Property, value uin
 	return nil
 }
 
-// awaitStatus reads CSTS until done says so, for at most limit.
+// awaitStatus reads CSTS until the controller is what is wanted, for at most
+// limit.
 func (c *Controller) awaitStatus(ctx context.Context, limit time.Duration, what string, done func(wire.CSTS) bool) error {
 	deadline := time.Now().Add(limit)
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
@@ -98,14 +99,14 @@ func (c *Controller) awaitStatus(ctx context.Context, limit time.Duration, what 
 		case done(status):
 			return nil
 		case status.CFS():
-			return fmt.Errorf("%s: the controller reports a fatal error (CSTS 0x%x)", what, v)
+			return fmt.Errorf("the controller reports a fatal error (CSTS 0x%x)", v)
 		case time.Now().After(deadline):
-			return fmt.Errorf("%s: not done after %v (CSTS 0x%x): %w", what, limit, v, ErrTimeout)
+			return fmt.Errorf("the controller is not %s after %v (CSTS 0x%x): %w", what, limit, v, ErrTimeout)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+			return fmt.Errorf("wait for the controller to be %s: %w", what, context.Cause(ctx))
 		}
 	}
 }
@@ -149,7 +150,7 @@ func (c *Controller) shutdown(ctx context.Context) error {
 	if err := c.propertySet(ctx, wire.PropertyCC, uint64(wire.CC(v).WithSHN(wire.ShutdownNormal))); err != nil {
 		return err
 	}
-	return c.awaitStatus(ctx, shutdownLimit, "shutdown", func(s wire.CSTS) bool {
+	return c.awaitStatus(ctx, shutdownLimit, "shut down", func(s wire.CSTS) bool {
 		return s.SHST() == wire.ShutdownComplete
 	})
 }

@@ -155,7 +155,7 @@ func (c *Controller) fabricsConnect(ctx context.Context, q *Queue, size int, cnt
 	}
 	result := wire.ParseConnectResult(cqe.DW0())
 	if result.ATR || result.ASCR {
-		return result, fmt.Errorf("the target wants authentication: %w", verbs.ErrNotSupported)
+		return result, errors.New("the target wants authentication, which is not supported")
 	}
 	return result, nil
 }
@@ -178,7 +178,7 @@ func (c *Controller) enable(ctx context.Context) error {
 		css = wire.CCCSSAll
 	}
 	if c.info.cap.MPSMIN() != 0 {
-		return fmt.Errorf("memory pages of at least 2^%d bytes: %w", 12+c.info.cap.MPSMIN(), verbs.ErrNotSupported)
+		return fmt.Errorf("memory pages of at least 2^%d bytes are not supported", 12+c.info.cap.MPSMIN())
 	}
 	cc := wire.MakeCC(css)
 	for _, value := range []wire.CC{cc, cc.WithEN(true)} {
@@ -187,7 +187,7 @@ func (c *Controller) enable(ctx context.Context) error {
 		}
 	}
 	limit := c.info.cap.Timeout() + 500*time.Millisecond
-	if err := c.awaitStatus(ctx, limit, "enable the controller", wire.CSTS.RDY); err != nil {
+	if err := c.awaitStatus(ctx, limit, "ready", wire.CSTS.RDY); err != nil {
 		return err
 	}
 	v, err = c.propertyGet(ctx, wire.PropertyVS)
@@ -230,7 +230,7 @@ func (c *Controller) checkController(ctx context.Context) error {
 	case id.SGLS&wire.SGLSKeyed == 0:
 		return fmt.Errorf("the controller has no keyed SGLs (SGLS 0x%x)", id.SGLS)
 	case id.ICDOFF != 0:
-		return fmt.Errorf("in-capsule data at an offset (ICDOFF %d): %w", id.ICDOFF, verbs.ErrNotSupported)
+		return fmt.Errorf("in-capsule data at an offset (ICDOFF %d) is not supported", id.ICDOFF)
 	case id.IOCCSZ < wire.SQESize/16 || id.IORCSZ < wire.CQESize/16:
 		return fmt.Errorf("capsules are too small for NVMe (IOCCSZ %d, IORCSZ %d)", id.IOCCSZ, id.IORCSZ)
 	case id.KAS == 0 && c.opts.kato() != 0:
