@@ -12,7 +12,7 @@ import (
 // Accept sends the MPA reply. The QP sends nothing more until the peer's first
 // FPDU has come (RFC 5044, 7.1.2).
 func (c *cmid) Accept(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam, error) {
-	q, err := c.begin(false, p.PrivateData)
+	q, err := c.begin(false)
 	if err != nil {
 		return verbs.ConnParam{}, fmt.Errorf("accept: %w", err)
 	}
@@ -25,6 +25,9 @@ func (c *cmid) Accept(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam, 
 }
 
 func (c *cmid) accept(ctx context.Context, q *qp, p verbs.ConnParam) (inForce verbs.ConnParam, err error) {
+	if err := checkParam(p); err != nil {
+		return inForce, err
+	}
 	if pending(c.tcp) {
 		return inForce, fmt.Errorf("peer sent more before the reply to its request: %w", frame.ErrMPA)
 	}

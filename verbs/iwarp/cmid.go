@@ -64,7 +64,7 @@ func (c *cmid) CreateQP(p verbs.PD, attr verbs.QPInitAttr) (verbs.QP, error) {
 }
 
 // begin starts the one Connect or Accept of the connection.
-func (c *cmid) begin(active bool, private []byte) (*qp, error) {
+func (c *cmid) begin(active bool) (*qp, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -72,8 +72,6 @@ func (c *cmid) begin(active bool, private []byte) (*qp, error) {
 		return nil, verbs.ErrClosed
 	case c.state != cmIdle || active != (c.request == nil):
 		return nil, fmt.Errorf("connection is %s: %w", c.state, verbs.ErrState)
-	case len(private) > maxPrivateData:
-		return nil, fmt.Errorf("%d bytes of private data, at most %d are possible: %w", len(private), maxPrivateData, verbs.ErrInvalid)
 	case c.qp == nil:
 		return nil, fmt.Errorf("no queue pair was made: %w", verbs.ErrState)
 	}

@@ -15,7 +15,7 @@ import (
 // Connect makes the TCP connection, exchanges the MPA frames, and sends the
 // first FPDU, an empty RDMA WRITE: only when it has come may the other side send.
 func (c *cmid) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam, error) {
-	q, err := c.begin(true, p.PrivateData)
+	q, err := c.begin(true)
 	if err != nil {
 		return verbs.ConnParam{}, fmt.Errorf("connect: %w", err)
 	}
@@ -28,6 +28,9 @@ func (c *cmid) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam,
 }
 
 func (c *cmid) connect(ctx context.Context, q *qp, p verbs.ConnParam) (peer verbs.ConnParam, err error) {
+	if err := checkParam(p); err != nil {
+		return peer, fmt.Errorf("connect: %w", err)
+	}
 	tcp, err := c.dial(ctx)
 	if err != nil {
 		return peer, err

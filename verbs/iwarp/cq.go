@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"rbd/verbs"
@@ -89,16 +90,26 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 
 func (c *cq) ReqNotify() error {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isClosed() {
+		return fmt.Errorf("arm completion queue: %w", verbs.ErrClosed)
+	}
 	c.armed = true
-	c.mu.Unlock()
 	return nil
 }
 
-func (c *cq) Wait(ctx context.Context) error {
+func (c *cq) isClosed() bool {
 	select {
-	case <-c.event:
-		return nil
+	case <-c.closed:
+		return true
 	default:
+		return false
+	}
+}
+
+func (c *cq) Wait(ctx context.Context) error {
+	if c.isClosed() {
+		return fmt.Errorf("wait for completion queue: %w", verbs.ErrClosed)
 	}
 	select {
 	case <-c.event:
@@ -106,7 +117,7 @@ func (c *cq) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.closed:
-		return verbs.ErrClosed
+		return fmt.Errorf("wait for completion queue: %w", verbs.ErrClosed)
 	}
 }
 
@@ -119,8 +130,8 @@ func (c *cq) Destroy() error {
 		c.idle.Wait()
 	}
 	c.n = 0
-	c.mu.Unlock()
 	close(c.closed)
+	c.mu.Unlock()
 	return nil
 }
 

@@ -17,22 +17,22 @@
 //
 // # The way of a work request
 //
-//	 PostSend                            any goroutine        qp.mu
-//	 1  copy into the send queue ring
-//	 2  try to take the transmit token ── taken: its holder will see the request
-//	                                   └─ plugged: the handler's goroutine sends later
-//	 transmit                            the token's holder   no lock but short ones
-//	 3  fill: check keys, cut FPDUs, headers into the arena, payload by reference
-//	 4  write: one sendmsg for the batch; regions are pinned only while it runs
-//	 5  socket full: the token goes to the worker, which waits
-//	 6  batchSent: SENDs and WRITEs are done; completions in order of the queue
+//	PostSend                            any goroutine        qp.mu
+//	1  copy into the send queue ring
+//	2  try to take the transmit token ── taken: its holder will see the request
+//	                                  └─ plugged: the handler's goroutine sends later
+//	transmit                            the token's holder   no lock but short ones
+//	3  fill: check keys, cut FPDUs, headers into the arena, payload by reference
+//	4  write: one sendmsg for the batch; regions are pinned only while it runs
+//	5  socket full: the token goes to the worker, which waits
+//	6  batchSent: SENDs and WRITEs are done; completions in order of the queue
 //
-//	 receive                             receiver goroutine
-//	 1  read: the rest of the current payload to its place, what follows to the stage
-//	 2  handle: FPDU by FPDU: sequence, key, bounds and rights, placement
-//	 3  last segments: complete RECVs and READs, queue inbound READs
-//	 4  when all that was read is handled: call the handlers of handled CQs, with
-//	    the QP plugged; then transmit what they posted and the read responses
+//	receive                             receiver goroutine
+//	1  read: the rest of the current payload to its place, what follows to the stage
+//	2  handle: FPDU by FPDU: sequence, key, bounds and rights, placement
+//	3  last segments: complete RECVs and READs, queue inbound READs
+//	4  when all that was read is handled: call the handlers of handled CQs, with
+//	   the QP plugged; then transmit what they posted and the read responses
 //
 // An RDMA READ or WRITE of the peer passes through the receiver and the
 // transmitter only: the program needs to do nothing.

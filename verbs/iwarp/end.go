@@ -126,10 +126,11 @@ func flushStatus(s verbs.WCStatus) verbs.WCStatus {
 // which, the oldest read. The caller holds mu, and nobody transmits.
 func (q *qp) blame(e *remoteError) {
 	h, known := e.Offender()
-	for i := q.sq.head; i != q.sq.next; i++ {
+	for i := q.sq.head; i != q.sq.tail; i++ {
 		w := q.sq.at(i)
 		read := w.wr.Opcode == verbs.WRRDMARead
 		switch {
+		case w.msn == 0: // not begun
 		case known && read && h.QN == frame.QueueReadRequest && w.msn == h.MSN,
 			known && !read && h.QN == frame.QueueSend && w.msn == h.MSN,
 			!known && read && e.Layer == 0 && e.Type == 1:

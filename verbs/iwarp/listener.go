@@ -96,19 +96,20 @@ func (l *listener) track(c *net.TCPConn) bool {
 	return true
 }
 
-// handshake reads the request and offers it to GetRequest.
+// handshake reads the request and offers it to GetRequest. When maxPending
+// requests wait there already, it waits too, and so do those in TCP's backlog.
 func (l *listener) handshake(tcp *net.TCPConn) {
 	c := l.readRequest(tcp)
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	delete(l.pending, tcp)
-	if c == nil || l.done {
+	l.mu.Unlock()
+	if c == nil {
 		tcp.Close()
 		return
 	}
 	select {
 	case l.requests <- c:
-	default: // nobody takes them: drop it, as the kernel does
+	case <-l.closed:
 		tcp.Close()
 	}
 }

@@ -2,14 +2,23 @@ package iwarp
 
 import (
 	"errors"
+	"fmt"
 
 	"rbd/verbs"
 	"rbd/verbs/iwarp/internal/frame"
 )
 
-// clampDepth bounds what a program asks for to what the device has.
-func clampDepth(p verbs.ConnParam) (ird, ord int) {
-	return min(max(p.ResponderResources, 0), maxIRD), min(max(p.InitiatorDepth, 0), maxORD)
+// checkParam holds what a program asks for to what the device has.
+func checkParam(p verbs.ConnParam) error {
+	switch {
+	case len(p.PrivateData) > maxPrivateData:
+		return fmt.Errorf("%d bytes of private data, at most %d are possible: %w", len(p.PrivateData), maxPrivateData, verbs.ErrInvalid)
+	case p.ResponderResources < 0 || p.ResponderResources > maxIRD:
+		return fmt.Errorf("responder resources %d are not in 0..%d: %w", p.ResponderResources, maxIRD, verbs.ErrInvalid)
+	case p.InitiatorDepth < 0 || p.InitiatorDepth > maxORD:
+		return fmt.Errorf("initiator depth %d is not in 0..%d: %w", p.InitiatorDepth, maxORD, verbs.ErrInvalid)
+	}
+	return nil
 }
 
 // powerOfTwo rounds an IRD up, since Soft-iWARP rounds up how many reads it has
@@ -36,8 +45,8 @@ func peerParam(m *frame.MPA) verbs.ConnParam {
 
 // requestFrame is the frame of the active side: always revision 2, enhanced.
 func requestFrame(p verbs.ConnParam, crc bool) *frame.MPA {
-	ird, ord := clampDepth(p)
-	return &frame.MPA{Revision: 2, Enhanced: true, CRC: crc, IRD: uint16(powerOfTwo(ird)), ORD: uint16(ord), Private: p.PrivateData}
+	return &frame.MPA{Revision: 2, Enhanced: true, CRC: crc, Private: p.PrivateData,
+		IRD: uint16(powerOfTwo(p.ResponderResources)), ORD: uint16(p.InitiatorDepth)}
 }
 
 // replyFrame answers a request in the request's revision. ORD never exceeds the
@@ -45,9 +54,8 @@ func requestFrame(p verbs.ConnParam, crc bool) *frame.MPA {
 // READ if offered, else RDMA WRITE.
 func replyFrame(req *frame.MPA, p verbs.ConnParam, crc bool) (m *frame.MPA, inForce verbs.ConnParam) {
 	peer := peerParam(req)
-	ird, ord := clampDepth(p)
 	inForce = verbs.ConnParam{PrivateData: p.PrivateData,
-		ResponderResources: min(powerOfTwo(ird), peer.InitiatorDepth), InitiatorDepth: min(ord, peer.ResponderResources)}
+		ResponderResources: min(powerOfTwo(p.ResponderResources), peer.InitiatorDepth), InitiatorDepth: min(p.InitiatorDepth, peer.ResponderResources)}
 	m = &frame.MPA{Reply: true, Revision: req.Revision, Enhanced: req.Enhanced, CRC: req.CRC || crc, Private: p.PrivateData,
 		IRD: uint16(inForce.ResponderResources), ORD: uint16(inForce.InitiatorDepth)}
 	if req.P2P {

@@ -14,13 +14,17 @@ func (q *qp) PostSend(wrs []verbs.SendWR) error {
 		q.flush()
 	}
 	q.mu.Unlock()
-	if !flush {
-		q.tryTransmit()
-	}
+	q.transmitHere()
+	return err
+}
+
+// transmitHere transmits on the goroutine of a caller, where no handler may be
+// called: the worker calls it.
+func (q *qp) transmitHere() {
+	q.tryTransmit()
 	if q.sendCQ.unserved() {
 		q.kick()
 	}
-	return err
 }
 
 func (q *qp) pushSends(wrs []verbs.SendWR) error {

@@ -71,11 +71,13 @@ func newQP(p *pd, attr verbs.QPInitAttr) (*qp, error) {
 		return nil, fmt.Errorf("create queue pair: completion queue of another device: %w", verbs.ErrInvalid)
 	}
 	c := attr.Cap
-	c.MaxSendSGE, c.MaxRecvSGE = max(c.MaxSendSGE, 1), max(c.MaxRecvSGE, 1)
-	if c.MaxSendWR < 0 || c.MaxSendWR > maxQPWR || c.MaxRecvWR < 0 || c.MaxRecvWR > maxQPWR ||
-		c.MaxSendSGE > maxSGE || c.MaxRecvSGE > maxSGE || c.MaxInlineData < 0 || c.MaxInlineData > maxInline {
-		return nil, fmt.Errorf("create queue pair: %+v exceeds the device: %w", attr.Cap, verbs.ErrInvalid)
+	for _, v := range []struct{ n, limit int }{{c.MaxSendWR, maxQPWR}, {c.MaxRecvWR, maxQPWR},
+		{c.MaxSendSGE, maxSGE}, {c.MaxRecvSGE, maxSGE}, {c.MaxInlineData, maxInline}} {
+		if v.n < 0 || v.n > v.limit {
+			return nil, fmt.Errorf("create queue pair: %+v is not what the device has: %w", c, verbs.ErrInvalid)
+		}
 	}
+	c.MaxSendSGE, c.MaxRecvSGE = max(c.MaxSendSGE, 1), max(c.MaxRecvSGE, 1)
 	q := &qp{dev: d, pd: p, num: d.qpNum.Add(1), sendCQ: send, recvCQ: recv, sigAll: attr.SQSigAll, cap: c,
 		state: verbs.QPStateInit, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		sq: newSendQueue(c.MaxSendWR, c.MaxSendSGE, c.MaxInlineData), rq: newRecvQueue(c.MaxRecvWR, c.MaxRecvSGE)}
@@ -155,7 +157,7 @@ func (q *qp) Modify(to verbs.QPState) error {
 	case from == verbs.QPStateRTS && to == verbs.QPStateSQD, from == verbs.QPStateSQD && to == verbs.QPStateRTS:
 		q.state = to
 		q.mu.Unlock()
-		q.tryTransmit()
+		q.transmitHere()
 		return nil
 	}
 	q.mu.Unlock()

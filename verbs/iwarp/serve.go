@@ -58,6 +58,7 @@ func (q *qp) receive() {
 		}
 		q.serveCQs()
 		q.tryTransmit()
+		q.serve(q.sendCQ) // for what was transmitted without a handler
 	}
 	q.bury()
 }
