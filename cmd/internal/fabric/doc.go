@@ -1,0 +1,3 @@
+// Package fabric chooses the RDMA provider of an address, and tells about the
+// fabrics of this machine.
+package fabric

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"rbd/cmd/internal/command"
+	"rbd/cmd/internal/size"
+	"rbd/initiator"
+	"rbd/initiator/bench"
+)
+
+func benchCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "bench",
+		Usage: "measure a namespace without a local disk in between; write modes overwrite it",
+		Flags: append(controllerFlags(),
+			&cli.StringFlag{Name: "rw", Value: "randread", Usage: "`MODE`: read, write, randread, randwrite or randrw"},
+			&cli.StringFlag{Name: "bs", Value: "4K", Usage: "`SIZE` of a request"},
+			&cli.IntFlag{Name: "iodepth", Value: 1, Usage: "`N` requests at a time"},
+			&cli.DurationFlag{Name: "runtime", Value: 10 * time.Second, Usage: "how long, such as 30s"},
+			&cli.StringFlag{Name: "size", Usage: "use only the first `SIZE` bytes", DefaultText: "all"},
+			&cli.UintFlag{Name: "nsid", Usage: "namespace `ID`", DefaultText: "the lowest"},
+			&cli.BoolFlag{Name: "verify", Usage: "read back what was written and compare it"},
+		),
+		Action: runBench,
+	}
+}
+
+func parseBench(c *cli.Context) (cfg bench.Config, err error) {
+	if cfg.Mode, err = bench.ParseMode(c.String("rw")); err != nil {
+		return cfg, command.Usagef("bench: --rw: %v", err)
+	}
+	bs, err := size.Parse(c.String("bs"))
+	if err != nil || bs == 0 || bs%512 != 0 || bs > 1<<30 {
+		return cfg, command.Usagef("bench: --bs %q is not a multiple of 512", c.String("bs"))
+	}
+	if text := c.String("size"); text != "" {
+		n, err := size.Parse(text)
+		if err != nil {
+			return cfg, command.Usagef("bench: --size: %v", err)
+		}
+		cfg.Size = uint64(n)
+	}
+	cfg.BlockSize, cfg.Depth, cfg.Runtime = int(bs), c.Int("iodepth"), c.Duration("runtime")
+	cfg.Verify, cfg.Seed = c.Bool("verify"), uint64(time.Now().UnixNano())
+	switch {
+	case cfg.Depth < 1 || cfg.Depth > 4096:
+		return cfg, command.Usagef("bench: --iodepth %d is not from 1 to 4096", cfg.Depth)
+	case cfg.Runtime <= 0:
+		return cfg, command.Usagef("bench: --runtime %v is not a time to run", cfg.Runtime)
+	case cfg.Verify && !cfg.Mode.Writes():
+		return cfg, command.Usagef("bench: --verify goes with a mode that writes, not with %s", cfg.Mode)
+	}
+	return cfg, nil
+}
+
+func runBench(c *cli.Context) (err error) {
+	asJSON, err := command.JSON(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := parseBench(c)
+	if err != nil {
+		return err
+	}
+	e, err := parseEndpoint(c)
+	if err != nil {
+		return err
+	}
+	opts, err := parseOptions(c, e.host)
+	if err != nil {
+		return err
+	}
+	opts.BufferSize = max(64<<20, 2*cfg.BlockSize*cfg.Depth)
+	ctrl, err := initiator.Connect(c.Context, e.provider, e.addr, opts)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), detachTime)
+		defer cancel()
+		err = errors.Join(err, ctrl.Close(ctx))
+	}()
+	nsid := uint32(c.Uint("nsid"))
+	if !c.IsSet("nsid") {
+		list := ctrl.Namespaces()
+		if len(list) == 0 {
+			return fmt.Errorf("%s at %s has no namespaces", ctrl.NQN(), ctrl.Addr())
+		}
+		nsid = list[0].NSID()
+	}
+	r, err := bench.Run(c.Context, ctrl, nsid, cfg)
+	if errors.Is(err, context.Canceled) && r.Reads+r.Writes > 0 {
+		err = nil // interrupted: what was measured so far is the result
+	}
+	if err != nil {
+		return fmt.Errorf("bench namespace %d of %s: %w", nsid, ctrl.NQN(), err)
+	}
+	if asJSON {
+		return command.PrintJSON(c.App.Writer, benchResult(&cfg, &r), false)
+	}
+	return printBench(c.App.Writer, &cfg, &r)
+}
+
+func printBench(w io.Writer, cfg *bench.Config, r *bench.Result) error {
+	_, err := fmt.Fprintf(w, "%s, %s requests, %d at a time, %v\n%d reads, %d writes: %.0f IOPS, %.1f MiB/s\nlatency: min %v, p50 %v, p99 %v, p99.9 %v, max %v\n",
+		cfg.Mode, size.String(int64(cfg.BlockSize)), cfg.Depth, r.Elapsed.Round(time.Millisecond), r.Reads, r.Writes, r.IOPS, r.MiBPerSecond,
+		r.Latency.Min, r.Latency.P50, r.Latency.P99, r.Latency.P999, r.Latency.Max)
+	if err == nil && cfg.Verify {
+		_, err = fmt.Fprintf(w, "verified: %d blocks read back as they were written\n", r.Verified)
+	}
+	if err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+func benchResult(cfg *bench.Config, r *bench.Result) any {
+	return struct {
+		Mode      string  `json:"rw"`
+		BlockSize int     `json:"bs"`
+		Depth     int     `json:"iodepth"`
+		Seconds   float64 `json:"runtime_s"`
+		Reads     uint64  `json:"reads"`
+		Writes    uint64  `json:"writes"`
+		Bytes     uint64  `json:"bytes"`
+		IOPS      float64 `json:"iops"`
+		MiBps     float64 `json:"mib_per_s"`
+		MinNs     int64   `json:"lat_min_ns"`
+		P50Ns     int64   `json:"lat_p50_ns"`
+		P99Ns     int64   `json:"lat_p99_ns"`
+		P999Ns    int64   `json:"lat_p99_9_ns"`
+		MaxNs     int64   `json:"lat_max_ns"`
+		Verified  uint64  `json:"verified_blocks"`
+	}{cfg.Mode.String(), cfg.BlockSize, cfg.Depth, r.Elapsed.Seconds(), r.Reads, r.Writes, r.Bytes, r.IOPS, r.MiBPerSecond,
+		r.Latency.Min.Nanoseconds(), r.Latency.P50.Nanoseconds(), r.Latency.P99.Nanoseconds(), r.Latency.P999.Nanoseconds(), r.Latency.Max.Nanoseconds(), r.Verified}
+}

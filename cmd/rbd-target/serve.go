@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/urfave/cli/v2"
+
+	"rbd/cmd/internal/command"
+	"rbd/cmd/internal/fabric"
+	"rbd/cmd/internal/size"
+	"rbd/target"
+	"rbd/target/backend"
+	"rbd/verbs"
+	"rbd/wire"
+)
+
+// shutdownTime bounds how long the target finishes what it has accepted.
+const shutdownTime = 20 * time.Second
+
+// defaultListen is where a target listens that was told nothing.
+const defaultListen = "iwarp://127.0.0.1:" + verbs.DefaultPort
+
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "serve",
+		Usage: "serve exports until SIGINT or SIGTERM",
+		Description: "EXPORT is PATH[,nqn=NQN][,nsid=N][,ro][,size=SIZE][,backend=file|ram|null][,block-size=512|4096][,uuid=UUID]\n" +
+			"or ram:SIZE or null:SIZE in place of PATH. A comma in a path is written twice.",
+		Flags: append(command.OutputFlags(),
+			&cli.StringSliceFlag{Name: "listen", Aliases: []string{"l"}, Usage: "`ADDR` to listen on: iwarp://HOST:PORT or HOST:PORT; port 0 takes a free one; repeatable", DefaultText: defaultListen},
+			&cli.StringSliceFlag{Name: "export", Aliases: []string{"e"}, Usage: "`EXPORT` to serve; repeatable"},
+			&cli.StringSliceFlag{Name: "allow-host", Usage: "`NQN` of a host that may use the exports from elsewhere than this machine; repeatable"},
+			&cli.BoolFlag{Name: "allow-any-host", Usage: "let every host that reaches a listener use the exports"},
+			&cli.StringFlag{Name: "config", Usage: "read more settings from the TOML `FILE`"},
+		),
+		Action: serve,
+	}
+}
+
+// settings are the command line and the configuration file together.
+type settings struct {
+	listen   []verbs.Addr
+	exports  []exportSpec
+	hosts    []string
+	anyHost  bool
+	asJSON   bool
+	log      *slog.Logger
+	out      io.Writer
+	fabrics  *fabric.Fabrics
+	backends []backend.Backend
+}
+
+func parseSettings(c *cli.Context) (*settings, error) {
+	s := &settings{hosts: c.StringSlice("allow-host"), anyHost: c.Bool("allow-any-host"), log: command.Logger(c), out: c.App.Writer, fabrics: fabric.New()}
+	var err error
+	if s.asJSON, err = command.JSON(c); err != nil {
+		return nil, err
+	}
+	listen := c.StringSlice("listen")
+	for _, text := range c.StringSlice("export") {
+		e, err := parseExport(text)
+		if err != nil {
+			return nil, err
+		}
+		s.exports = append(s.exports, e)
+	}
+	if path := c.String("config"); path != "" {
+		cfg, exports, err := loadConfig(path)
+		if err != nil {
+			return nil, err
+		}
+		listen, s.hosts = append(listen, cfg.Listen...), append(s.hosts, cfg.AllowHost...)
+		s.exports, s.anyHost = append(s.exports, exports...), s.anyHost || cfg.AllowAnyHost
+	}
+	if len(s.exports) == 0 {
+		return nil, command.Usagef("serve: no export: give --export or a configuration file with some")
+	}
+	if len(listen) == 0 {
+		listen = []string{defaultListen}
+	}
+	for _, text := range listen {
+		addr, err := verbs.ParseAddr(text, verbs.DefaultPort)
+		if err != nil {
+			return nil, command.Usagef("--listen: %v", err)
+		}
+		s.listen = append(s.listen, addr)
+	}
+	for _, nqn := range s.hosts {
+		if err := wire.ValidNQN(nqn); err != nil {
+			return nil, command.Usagef("--allow-host %q: not a host nqn: %v", nqn, err)
+		}
+	}
+	for _, e := range s.exports {
+		if err := wire.ValidNQN(e.NQN); err != nil {
+			return nil, command.Usagef("export: nqn %q: %v", e.NQN, err)
+		}
+	}
+	return s, assignNSIDs(s.exports)
+}
+
+func serve(c *cli.Context) error {
+	s, err := parseSettings(c)
+	if err != nil {
+		return err
+	}
+	t, err := target.New(target.Config{Log: s.log})
+	if err != nil {
+		return err
+	}
+	if err := s.addExports(t); err != nil {
+		return errors.Join(err, shutdown(t))
+	}
+	return s.run(c.Context, t)
+}
+
+// addExports opens the backends and gives them to the target, which closes them.
+func (s *settings) addExports(t *target.Target) error {
+	for i := range s.exports {
+		e := &s.exports[i]
+		b, err := e.open()
+		if err != nil {
+			return err
+		}
+		s.backends = append(s.backends, b)
+		if _, err := t.AddNamespace(target.Export{NQN: e.NQN, NSID: e.NSID, UUID: wire.UUID(e.UUID), Backend: b}); err != nil {
+			return errors.Join(err, b.Close())
+		}
+	}
+	return nil
+}
+
+// open makes the export's backend.
+func (e *exportSpec) open() (b backend.Backend, err error) {
+	switch e.Backend {
+	case "ram":
+		b, err = backend.NewRAM(e.Size, int(e.BlockSize))
+	case "null":
+		b, err = backend.NewNull(e.Size, int(e.BlockSize))
+	default:
+		return backend.OpenFile(e.Path, backend.FileOptions{ReadOnly: e.ReadOnly, CreateSize: e.Size, BlockSize: int(e.BlockSize)})
+	}
+	if err == nil && e.ReadOnly {
+		b = backend.ReadOnly(b)
+	}
+	return b, err
+}
+
+// run listens, says so, and serves until ctx ends or a listener fails.
+func (s *settings) run(ctx context.Context, t *target.Target) error {
+	var listeners []verbs.Listener
+	closeAll := func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}
+	for _, addr := range s.listen {
+		l, err := s.listenOn(ctx, addr)
+		if err != nil {
+			closeAll()
+			return errors.Join(err, shutdown(t))
+		}
+		listeners = append(listeners, l)
+	}
+	serving, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, len(listeners))
+	for i, l := range listeners {
+		policy := target.PolicyFor(s.listen[i], s.hosts, s.anyHost)
+		go func() { served <- t.Serve(serving, l, policy) }()
+	}
+	err := s.announce(listeners)
+	ended := 0
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-served:
+			ended = 1
+		}
+	}
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
+	cancel()
+	for range len(listeners) - ended {
+		if e := <-served; !errors.Is(e, context.Canceled) {
+			err = errors.Join(err, e)
+		}
+	}
+	closeAll()
+	return errors.Join(err, shutdown(t))
+}
+
+func (s *settings) listenOn(ctx context.Context, addr verbs.Addr) (verbs.Listener, error) {
+	p, err := s.fabrics.Provider(addr)
+	if err != nil {
+		return nil, err
+	}
+	return p.Listen(ctx, addr)
+}
+
+// announce prints a line for each listener and each export, now that they serve.
+func (s *settings) announce(listeners []verbs.Listener) error {
+	for _, l := range listeners {
+		if err := s.print(fmt.Sprintf("listening %s", l.Addr()), struct {
+			Listening string `json:"listening"`
+		}{l.Addr().String()}); err != nil {
+			return err
+		}
+	}
+	for i, e := range s.exports {
+		n := s.backends[i].Size()
+		if err := s.print(fmt.Sprintf("%s\t%d\t%s", e.NQN, e.NSID, size.String(n)), struct {
+			NQN  string `json:"nqn"`
+			NSID uint32 `json:"nsid"`
+			Size int64  `json:"size"`
+		}{e.NQN, e.NSID, n}); err != nil {
+			return err
+		}
+	}
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	return nil
+}
+
+func (s *settings) print(line string, v any) error {
+	if s.asJSON {
+		return command.PrintJSON(s.out, v, true)
+	}
+	if _, err := fmt.Fprintln(s.out, line); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+// shutdown lets the target finish what it has accepted and close its backends.
+func shutdown(t *target.Target) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	return t.Shutdown(ctx)
+}
