@@ -32,7 +32,7 @@ func Connect(ctx context.Context, p verbs.Provider, addr verbs.Addr, opts Option
 	}
 	c.become(StateLive)
 	close(c.live)
-	if c.info.id.OAES&wire.OAESNamespace != 0 {
+	if c.events {
 		c.background.Go(c.watchEvents)
 	}
 	return c, nil
@@ -59,6 +59,7 @@ func (c *Controller) steps() []step {
 	return append(c.adminSteps(),
 		step{StageIdentify, c.checkController},
 		step{StageQueues, c.openQueues},
+		step{StageNamespaces, c.enableEvents}, // first, so that no change is missed
 		step{StageNamespaces, c.scan},
 	)
 }

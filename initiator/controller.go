@@ -34,6 +34,7 @@ type Controller struct {
 	pool      *bufpool.Pool
 	region    region
 	info      controllerInfo
+	events    bool // the controller tells of changes of namespaces
 
 	namespaces namespaceTable
 	tick       atomic.Uint32

@@ -7,15 +7,25 @@ import (
 	"rbd/wire"
 )
 
-// watchEvents asks the controller to tell of changes of its namespaces, and acts
-// on what it tells, until the connection ends. What goes wrong here is logged: the
-// disks work without.
+// enableEvents asks the controller to tell of changes of its namespaces. What
+// changes from now on is told when watchEvents asks.
+func (c *Controller) enableEvents(ctx context.Context) error {
+	if c.info.id.OAES&wire.OAESNamespace == 0 {
+		return nil
+	}
+	_, err := c.setFeature(ctx, wire.FeatureAsyncEvents, wire.OAESNamespace)
+	if isStatus(err) {
+		c.eventTrouble("configure asynchronous events", err)
+		return nil
+	}
+	c.events = err == nil
+	return err
+}
+
+// watchEvents waits for what the controller tells, and acts on it, until the
+// connection ends. What goes wrong here is logged: the disks work without.
 func (c *Controller) watchEvents() {
 	ctx := c.life
-	if _, err := c.setFeature(ctx, wire.FeatureAsyncEvents, wire.OAESNamespace); err != nil {
-		c.eventTrouble("configure asynchronous events", err)
-		return
-	}
 	for {
 		_, cqe, err := c.exec(ctx, c.admin, adminCommand{sqe: wire.AsyncEventRequestSQE(), patient: true})
 		if err != nil {

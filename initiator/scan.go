@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"rbd/wire"
 )
@@ -82,8 +83,8 @@ func (c *Controller) rescan(ctx context.Context) ([]NamespaceChange, error) {
 		}
 	}
 	c.namespaces.m.Store(&table)
-	for _, n := range gone {
-		removed = append(removed, NamespaceChange{NamespaceRemoved, n})
+	for _, nsid := range slices.Sorted(maps.Keys(gone)) {
+		removed = append(removed, NamespaceChange{NamespaceRemoved, gone[nsid]})
 	}
 	return append(removed, changes...), nil
 }
