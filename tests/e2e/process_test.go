@@ -169,6 +169,8 @@ func output(t *testing.T, name string, args ...string) string {
 	var out bytes.Buffer
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
+	// nbdsh runs the first python3 in the path, and only the system's has libnbd.
+	cmd.Env = append(os.Environ(), "PATH=/usr/bin:"+os.Getenv("PATH"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ on_exit() {
 	trap - ERR
 	set +e
 	if [ $status -ne 0 ]; then
+		[ ! -d "/vm/meet/$SCENARIO" ] || : >"/vm/meet/$SCENARIO/failed"
 		for i in "$work"/*.err; do
 			[ -s "$i" ] || continue
 			echo "--- the end of ${i##*/}:"
@@ -63,7 +64,7 @@ verify_io() {
 	local disk=$1
 	shift
 	fio --name=verify --filename="$disk" --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
-		--do_verify=1 --output-format=terse --minimal "$@" >"$work/fio.out" 2>"$work/fio.err" || {
+		--do_verify=1 "$@" >"$work/fio.out" 2>"$work/fio.err" || {
 		cat "$work/fio.out" "$work/fio.err"
 		fail "fio $disk $*"
 	}
@@ -77,3 +78,5 @@ verify_io() {
 . "$lib/nvmet.sh"
 # shellcheck source=rbd.sh
 . "$lib/rbd.sh"
+# shellcheck source=two.sh
+. "$lib/two.sh"

@@ -33,3 +33,32 @@ rdma_device() {
 
 # in_rbd COMMAND...: runs it in the namespace of our programs.
 in_rbd() { ip netns exec rbd "$@"; }
+
+# lossy INTERFACE COMMAND...: from now on, one packet of a hundred that the interface
+# sends is lost, and one of four overtakes others. COMMAND runs in its namespace.
+lossy() {
+	local dev=$1
+	shift
+	"$@" ip link set "$dev" gso_max_segs 1 # packets, not bundles of them, are lost
+	"$@" tc qdisc add dev "$dev" root netem delay 1ms reorder 75% 50% loss 1%
+}
+
+# lossy_wire: both directions of the wire of pair.
+lossy_wire() {
+	modprobe sch_netem
+	lossy wire
+	lossy wire in_rbd
+}
+clean_wire() {
+	tc qdisc del dev wire root
+	in_rbd tc qdisc del dev wire root
+}
+
+# something_was_lost [COMMAND...]: fails unless TCP sent segments again, as the
+# namespace in which COMMAND runs counts them.
+something_was_lost() {
+	local n
+	n=$("${@:-in_rbd}" awk '/^Tcp:/ && $2 ~ /[0-9]/ { print $13 }' /proc/net/snmp)
+	echo "TCP sent $n segments again"
+	[ "$n" -gt 0 ] || fail "nothing was lost"
+}

@@ -5,7 +5,7 @@ nvmet=/sys/kernel/config/nvmet
 
 # kernel_target ADDR: a port of the kernel's target.
 kernel_target() {
-	modprobe -a configfs nvmet nvmet-rdma
+	modprobe -a configfs nvmet nvmet-rdma loop
 	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
 	mkdir $nvmet/ports/1
 	defer rmdir $nvmet/ports/1
@@ -24,15 +24,19 @@ kernel_subsystem() {
 	defer rm "$nvmet/ports/1/subsystems/$1"
 }
 
-# kernel_namespace NQN NSID PATH [ro]: exports a block device or file.
+# kernel_namespace NQN NSID FILE [ro|plain]: exports a file as block device (blocks of
+# 512 bytes), read-only, or plainly as a file (blocks of 4096 bytes on tmpfs, and no
+# zeroing of ranges there).
 kernel_namespace() {
 	local ns=$nvmet/subsystems/$1/namespaces/$2 device=$3
+	case ${4:-} in
+	plain) ;;
+	ro) device=$(losetup --read-only --find --show "$3") ;;
+	*) device=$(losetup --find --show "$3") ;;
+	esac
+	[ "$device" = "$3" ] || defer losetup -d "$device"
 	mkdir "$ns"
 	defer rmdir "$ns"
-	if [ "${4:-}" = ro ]; then # nvmet tells that a block device is read-only, of a file it does not
-		device=$(losetup --read-only --find --show "$3")
-		defer losetup -d "$device"
-	fi
 	echo -n "$device" >"$ns/device_path"
 	echo 1 >"$ns/enable"
 	defer eval "echo 0 >$ns/enable"

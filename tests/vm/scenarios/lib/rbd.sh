@@ -1,16 +1,18 @@
-# Our programs, in the namespace rbd.
+# Our programs.
 # shellcheck shell=bash
 
-discovery=nqn.2014-08.org.nvmexpress.discovery
+# where our programs run: in the network namespace of pair, if not said otherwise.
+where=(ip netns exec rbd)
 
 # start NAME COMMAND...: runs a program in the background, with its output in
 # $work/NAME.out and .err, and waits for its first line. Its process is ${pid[NAME]}.
+# The command is run as such, not by a function, so that the process is the program.
 declare -A pid
 start() {
 	local name=$1
 	shift
 	: >"$work/$name.out"
-	RUNTIME_DIRECTORY=$work in_rbd "$@" >"$work/$name.out" 2>>"$work/$name.err" &
+	RUNTIME_DIRECTORY=$work "${where[@]}" "$@" >"$work/$name.out" 2>>"$work/$name.err" &
 	pid[$name]=$!
 	defer kill_program "$name"
 	eventually 20 started "$name"
@@ -42,3 +44,15 @@ rbd_connect() {
 
 # uri NSID: the NBD address of a namespace.
 uri() { awk -F'\t' -v n="$1" '$5 == n { print $1 }' "$work/initiator.out" | grep .; }
+
+# verify_nbd NSID OPTION...: fio writes through the NBD socket, reads back and compares.
+verify_nbd() {
+	local uri
+	uri=$(uri "$1")
+	shift
+	fio --name=verify --ioengine=nbd --uri="$uri" --verify=crc32c --verify_fatal=1 --verify_state_save=0 --do_verify=1 "$@" \
+		>"$work/fio.out" 2>"$work/fio.err" || {
+		cat "$work/fio.out" "$work/fio.err"
+		fail "fio $uri $*"
+	}
+}

@@ -1,0 +1,33 @@
+# Two machines on a wire of MTU 1500 that loses and reorders packets.
+#
+# host: rbd-initiator
+# target: Linux nvmet-rdma (siw)
+# machines: 2
+# timeout: 180s
+. "$(dirname "$0")/lib/common.sh"
+machine
+if [ "$ROLE" = target ]; then
+	truncate -s 64M "$work/disk"
+	rdma_device siw eth0
+	kernel_target $target_addr
+	kernel_subsystem "$nqn"
+	kernel_namespace "$nqn" 1 "$work/disk"
+	meet ready
+	meet done
+	exit
+fi
+meet ready
+start initiator rbd-initiator connect -a $target_addr -n "$nqn"
+for bs in 4k 128k; do
+	step "$bs"
+	verify_nbd 1 --rw=randrw --bs=$bs --iodepth=16 --size=4M
+done
+step "a copy there and back"
+head -c 8M /dev/urandom >"$work/file"
+truncate -s 64M "$work/file"
+nbdcopy --flush "$work/file" "$(uri 1)"
+nbdcopy "$(uri 1)" "$work/back"
+cmp "$work/file" "$work/back"
+something_was_lost command
+stop initiator
+meet done
