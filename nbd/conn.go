@@ -23,9 +23,9 @@ const (
 	// maxMemory is the most device memory that a connection has in flight, twice
 	// the longest request.
 	maxMemory = 2 * maxPayload
-	// drainStall is how long a client that is about to be closed may leave its
+	// defaultStall is how long a client that is about to be closed may leave its
 	// replies unread.
-	drainStall = 10 * time.Second
+	defaultStall = 10 * time.Second
 )
 
 var (
@@ -96,7 +96,7 @@ func newConn(nc net.Conn, log *slog.Logger) (*conn, error) {
 
 // serve runs the connection from its greeting to its end, and answers nil when
 // the client has left by the rules.
-func (c *conn) serve(exports []Export, timeout time.Duration) error {
+func (c *conn) serve(exports []Export, timeout, stall time.Duration) error {
 	defer c.nc.Close()
 	// A context that ends, for whatever reason, ends a wait for the client.
 	defer context.AfterFunc(c.ctx, func() { c.nc.SetReadDeadline(time.Unix(1, 0)) })()
@@ -114,7 +114,7 @@ func (c *conn) serve(exports []Export, timeout time.Duration) error {
 	writer.Go(c.writer)
 	err = c.readLoop()
 	c.flush()
-	c.drain()
+	c.drain(stall)
 	close(c.resume)
 	writer.Wait()
 	if cerr := c.queue.Close(); cerr != nil && err == nil {
@@ -214,12 +214,10 @@ func (c *conn) kill(err error) {
 
 // drain waits until all requests in flight are completed and answered, and
 // gives up on a client that does not take its replies.
-func (c *conn) drain() {
-	t := time.NewTicker(drainStall)
-	defer t.Stop()
+func (c *conn) drain(stall time.Duration) {
 	last := ^uint64(0)
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), drainStall)
+		ctx, cancel := context.WithTimeout(context.Background(), stall)
 		err := c.wait(ctx, MaxRequests, 0)
 		cancel()
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type Server struct {
 
 	exports []Export
 	log     *slog.Logger
+	stall   time.Duration
 
 	mu        sync.Mutex
 	stopping  bool
@@ -62,7 +64,7 @@ func NewServer(exports []Export, logger *slog.Logger) (*Server, error) {
 		}
 	}
 	return &Server{
-		exports: append([]Export(nil), exports...), log: logger,
+		exports: slices.Clone(exports), log: logger, stall: defaultStall,
 		listeners: make(map[net.Listener]struct{}), conns: make(map[*conn]struct{}),
 	}, nil
 }
@@ -142,7 +144,7 @@ func (s *Server) serveConn(nc net.Conn, log *slog.Logger) error {
 	if timeout == 0 {
 		timeout = defaultHandshakeTimeout
 	}
-	return c.serve(s.exports, timeout)
+	return c.serve(s.exports, timeout, s.stall)
 }
 
 func (s *Server) enter(c *conn) error {

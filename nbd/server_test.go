@@ -236,6 +236,7 @@ func TestShutdownAnswers(t *testing.T) {
 	s := start(t, ram)
 	c := s.open(t, nbdtest.Simple)
 	idle := s.open(t, nbdtest.Simple)
+	halfway := s.dial(t)
 	if err := c.Send(nbdtest.Request{Cmd: nbdtest.CmdRead, Cookie: 1, Length: 512}); err != nil {
 		t.Fatal(err)
 	}
@@ -247,6 +248,7 @@ func TestShutdownAnswers(t *testing.T) {
 	}
 	expectClosed(t, c)
 	expectClosed(t, idle)
+	expectClosed(t, halfway)
 	if _, err := net.Dial("unix", s.addr.String()); err == nil {
 		t.Error("still listening")
 	}
@@ -274,6 +276,33 @@ func TestShutdownIsBounded(t *testing.T) {
 		t.Errorf("client got %d bytes", len(rest))
 	}
 	close(finish)
+}
+
+// A client that does not take its replies can't hold up Shutdown, nor can one
+// that takes them slowly lose any.
+func TestShutdownWithUnreadReplies(t *testing.T) {
+	ram := newRAM(t, 1<<20)
+	s := start(t, ram, nbd.SetStall(500*time.Millisecond))
+	stuck, slow := s.open(t, nbdtest.Structured), s.open(t, nbdtest.Structured)
+	const count = 20
+	for i := range uint64(count) {
+		r := nbdtest.Request{Cmd: nbdtest.CmdRead, Cookie: i, Length: 1 << 20}
+		if err := errors.Join(stuck.Send(r), slow.Send(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for ram.InUse() < 2*count-6 { // all but what fits into the sockets
+		time.Sleep(time.Millisecond)
+	}
+	done := make(chan struct{})
+	go func() { s.shutdown(t); close(done) }()
+	for i := range count {
+		time.Sleep(10 * time.Millisecond)
+		if _, err := slow.Recv(); err != nil {
+			t.Fatalf("reply %d: %v", i, err)
+		}
+	}
+	<-done
 }
 
 // A client that does not finish its handshake is closed; one that has is not.
