@@ -148,11 +148,20 @@ func (c *Controller) Lost() <-chan struct{} { return c.over }
 // Err is why the connection ended, nil while it has not.
 func (c *Controller) Err() error { return context.Cause(c.life) }
 
+// endError is the error of requests that the end of the connections takes along.
+func (c *Controller) endError() error {
+	err := c.Err()
+	if errors.Is(err, ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrConnectionLost, err)
+}
+
 // fail ends the connections because of err; the first reason stays. It does not
 // block, and may be called with a queue's lock held.
 func (c *Controller) fail(err error) {
 	c.kill(err)
-	if _, ok := c.become(StateLost); ok {
+	if from, ok := c.become(StateLost); ok && from == StateLive {
 		c.opts.Logger.Warn("connection lost", "nqn", c.opts.SubNQN, "addr", c.addr.String(), "err", c.Err())
 	}
 }
@@ -162,7 +171,7 @@ func (c *Controller) attach(q *Queue) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
-		return lost(c.Err())
+		return c.endError()
 	}
 	c.open = append(c.open, q)
 	return nil
@@ -183,10 +192,7 @@ func (c *Controller) teardown() {
 	c.down = true
 	all := c.open
 	c.mu.Unlock()
-	err := c.Err()
-	if !errors.Is(err, ErrClosed) {
-		err = lost(err)
-	}
+	err := c.endError()
 	for _, q := range all {
 		q.cut(err)
 	}
@@ -204,7 +210,15 @@ func (c *Controller) teardown() {
 // verbs.ErrBusy, and Close may be called again for the rest.
 func (c *Controller) Close(ctx context.Context) error {
 	var failure error
-	if from, ok := c.become(StateClosing); ok && from == StateLive {
+	switch from, ok := c.become(StateClosing); {
+	case from == StateClosed:
+		return nil
+	case !ok: // another Close is at work, or was
+		select {
+		case <-c.over:
+		case <-ctx.Done():
+		}
+	case from == StateLive:
 		if err := c.shutdown(ctx); err != nil && c.Err() == nil {
 			failure = fmt.Errorf("shut down %s at %s: %w", c.opts.SubNQN, c.addr, err)
 		}

@@ -61,11 +61,26 @@ func (n *Namespace) WriteZeroes(ctx context.Context, off, length uint64, flags F
 func (c *Controller) usable() error {
 	switch c.State() {
 	case StateLost:
-		return lost(c.Err())
+		return c.endError()
 	case StateClosing, StateClosed:
 		return ErrClosed
 	}
 	return nil
+}
+
+// buffer waits for a data buffer, until ctx or the connection ends.
+func (c *Controller) buffer(ctx context.Context, n int, buf *bufpool.Buf) error {
+	if c.pool.TryGet(n, buf) {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.life, cancel)()
+	err := c.pool.Get(ctx, n, buf)
+	if err != nil && c.life.Err() != nil {
+		return c.endError()
+	}
+	return err
 }
 
 // pick chooses a queue for a call.
@@ -168,8 +183,8 @@ func (t *transfer) begin(ctx context.Context) (bool, error) {
 		if !t.c.pool.TryGet(len(data), &cl.req.Buf) {
 			return false, nil
 		}
-	} else if err := t.c.pool.Get(ctx, len(data), &cl.req.Buf); err != nil {
-		return false, err
+	} else if err := t.c.buffer(ctx, len(data), &cl.req.Buf); err != nil {
+		return false, fmt.Errorf("%s: %w", t.whole.Op, err)
 	}
 	if t.whole.Op == OpWrite {
 		copy(cl.req.Buf.Data, data)

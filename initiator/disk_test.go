@@ -216,6 +216,26 @@ func TestDiskCancel(t *testing.T) {
 	}
 }
 
+// Protects calls that wait for a buffer when the target goes away: they end too.
+func TestDiskLostWhileWaitingForBuffer(t *testing.T) {
+	d := serve(t, target.Config{}, anyHost, ram(t, 1<<20, 512))
+	c := d.connect(Options{Queues: 1, MaxTransfer: 4096, BufferSize: 4096})
+	n := namespace(t, c, 1)
+	back := lend(t, c) // all there is
+	defer back()
+	errs := make(chan error, 1)
+	go func() { errs <- n.ReadAt(context.Background(), make([]byte, 512), 0) }()
+	select {
+	case err := <-errs:
+		t.Fatalf("did not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	d.kill()
+	if err := <-errs; !errors.Is(err, ErrConnectionLost) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Protects the errors of the target's backend: typed, and the disk goes on.
 func TestDiskBackendErrors(t *testing.T) {
 	var broken atomic.Bool

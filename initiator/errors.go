@@ -111,6 +111,3 @@ func (e *WorkError) Error() string {
 	}
 	return fmt.Sprintf("%s: %v", e.Work, e.Status)
 }
-
-// lost makes the error of requests that the end of a connection took along.
-func lost(cause error) error { return fmt.Errorf("%w: %w", ErrConnectionLost, cause) }

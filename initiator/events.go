@@ -2,7 +2,6 @@ package initiator
 
 import (
 	"context"
-	"errors"
 
 	"rbd/wire"
 )
@@ -64,7 +63,7 @@ func (c *Controller) namespacesChanged(ctx context.Context) error {
 }
 
 func (c *Controller) eventTrouble(what string, err error) {
-	if c.life.Err() == nil && !errors.Is(err, context.Canceled) {
+	if c.State() == StateLive || c.State() == StateConnecting {
 		c.opts.Logger.Warn(what, "nqn", c.opts.SubNQN, "err", err)
 	}
 }

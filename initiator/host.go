@@ -136,7 +136,7 @@ func keepHost(dir string) (Host, error) {
 	if err != nil {
 		return Host{}, fmt.Errorf("keep the host identity: %w", err)
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { _ = os.Remove(tmp.Name()) }()
 	_, err = fmt.Fprintln(tmp, h.NQN)
 	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
 		return Host{}, fmt.Errorf("keep the host identity: %w", err)

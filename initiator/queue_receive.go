@@ -69,8 +69,7 @@ func (r *responses) take(batch []verbs.WC) error {
 // the owners.
 func (q *Queue) handle(batch []verbs.WC) {
 	if err := q.rcv.take(batch); err != nil {
-		q.ctl.fail(fmt.Errorf("queue %d: %w", q.id, err))
-		return
+		q.ctl.fail(fmt.Errorf("queue %d: %w", q.id, err)) // what came before it counts
 	}
 	if len(q.rcv.again) == 0 {
 		return

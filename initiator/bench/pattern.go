@@ -29,8 +29,9 @@ func (p pattern) start() uint64 {
 
 // fill writes the content; the length is a multiple of 8.
 func (p pattern) fill(b []byte) {
-	state, v := p.start(), uint64(0)
+	state := p.start()
 	for ; len(b) >= 8; b = b[8:] {
+		var v uint64
 		state, v = next(state)
 		binary.LittleEndian.PutUint64(b, v)
 	}
@@ -38,8 +39,9 @@ func (p pattern) fill(b []byte) {
 
 // check compares b with the content.
 func (p pattern) check(b []byte) error {
-	state, v := p.start(), uint64(0)
+	state := p.start()
 	for i := 0; i+8 <= len(b); i += 8 {
+		var v uint64
 		state, v = next(state)
 		if got := binary.LittleEndian.Uint64(b[i:]); got != v {
 			return &VerifyError{Offset: p.offset + uint64(i), Sequence: p.sequence, Got: got, Want: v}
