@@ -40,7 +40,7 @@ func (c *cmid) accept(ctx context.Context, q *qp, p verbs.ConnParam) (inForce ve
 	if err != nil {
 		return inForce, err
 	}
-	l := link{crc: rep.CRC, ird: powerOfTwo(inForce.ResponderResources), ord: inForce.InitiatorDepth, held: true}
+	l := link{crc: rep.CRC, ird: powerOfTwo(int(rep.IRD)), ord: inForce.InitiatorDepth, held: true}
 	return inForce, c.establish(q, l)
 }
 

@@ -1,7 +1,9 @@
 package iwarp
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"rbd/verbs"
@@ -21,6 +23,9 @@ func (q *qp) failLocked(f *fault) {
 		return
 	}
 	q.state, q.why = verbs.QPStateERR, *f
+	if q.txErr != nil && errors.Is(f.cause, os.ErrDeadlineExceeded) {
+		q.why.cause = q.txErr
+	}
 	q.interrupt()
 	if !q.started {
 		q.flush()

@@ -51,7 +51,7 @@ func requestFrame(p verbs.ConnParam, crc bool) *frame.MPA {
 
 // replyFrame answers a request in the request's revision. ORD never exceeds the
 // peer's IRD. Of a request for peer-to-peer mode one RTR message is chosen: RDMA
-// READ if offered, else RDMA WRITE.
+// READ if offered, which needs an IRD of 1, else RDMA WRITE.
 func replyFrame(req *frame.MPA, p verbs.ConnParam, crc bool) (m *frame.MPA, inForce verbs.ConnParam) {
 	peer := peerParam(req)
 	inForce = verbs.ConnParam{PrivateData: p.PrivateData,
@@ -60,6 +60,9 @@ func replyFrame(req *frame.MPA, p verbs.ConnParam, crc bool) (m *frame.MPA, inFo
 		IRD: uint16(inForce.ResponderResources), ORD: uint16(inForce.InitiatorDepth)}
 	if req.P2P {
 		m.P2P, m.RTRRead, m.RTRWrite = true, req.RTRRead, !req.RTRRead
+		if m.RTRRead {
+			m.IRD = max(m.IRD, 1)
+		}
 	}
 	return m, inForce
 }

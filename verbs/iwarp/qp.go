@@ -58,6 +58,7 @@ type qp struct {
 	txBusy  bool // somebody holds the transmit token
 	stalled bool // the token waits for the worker
 	txIdle  sync.Cond
+	txErr   error // the socket's, when nothing can be sent any more
 
 	tx transmitter // of the token's holder
 	rx receiver    // of the receiver goroutine
@@ -114,6 +115,15 @@ type link struct {
 
 // start moves the QP to RTS on a connection. It takes the socket over.
 func (q *qp) start(s stream, l link) error {
+	if err := q.open(s, l); err != nil {
+		return err
+	}
+	q.services.Go(q.receive)
+	return nil
+}
+
+// open is start without the receiver.
+func (q *qp) open(s stream, l link) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.destroyed {
@@ -124,14 +134,12 @@ func (q *qp) start(s stream, l link) error {
 	}
 	q.sock, q.held, q.started = s, l.held, true
 	q.orq = outReads{ring: make([]outRead, ringSize(l.ord)), cap: uint32(l.ord)}
-	q.irq = inReads{ring: make([]inRead, ringSize(l.ird))}
-	if l.ird == 0 {
-		q.irq.ring = nil
+	if l.ird > 0 {
+		q.irq.ring = make([]inRead, ringSize(l.ird))
 	}
 	q.tx.init(q, l)
 	q.rx.init(q, l)
 	q.state = verbs.QPStateRTS
-	q.services.Go(q.receive)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"golang.org/x/sys/unix"
@@ -87,7 +88,7 @@ func (x *receiver) step(s stream) *fault {
 		x.unpin()
 		switch {
 		case !errors.Is(err, io.EOF):
-			return lost(err)
+			return lost(fmt.Errorf("connection lost: %w", err))
 		case x.between():
 			return lost(verbs.ErrDisconnected)
 		}

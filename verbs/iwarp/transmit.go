@@ -3,6 +3,7 @@ package iwarp
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"rbd/internal/sockio"
 	"rbd/verbs"
@@ -24,7 +25,7 @@ func (q *qp) tryTransmit() {
 // ready says whether there is something to transmit. The caller holds mu, and
 // the transmit token is free or its own.
 func (q *qp) ready() bool {
-	if q.state != verbs.QPStateRTS && q.state != verbs.QPStateSQD || q.held {
+	if q.state != verbs.QPStateRTS && q.state != verbs.QPStateSQD || q.held || q.txErr != nil {
 		return false
 	}
 	if q.tx.sqOpen || q.irq.head != q.irq.tail {
@@ -75,12 +76,22 @@ func (q *qp) transmit(worker bool) {
 			}
 		}
 		q.tx.unpin()
-		q.mu.Lock()
-		q.failLocked(lost(fmt.Errorf("send: %w", err)))
-		q.releaseToken()
-		q.mu.Unlock()
+		q.sendFailed(err)
 		return
 	}
+}
+
+// sendFailed ends transmission, and the connection unless the receiver does it
+// soon: the peer's Terminate, which tells the reason, may still be unread.
+func (q *qp) sendFailed(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.txErr = fmt.Errorf("connection lost: %w", err)
+	if q.state != verbs.QPStateERR {
+		// An error means that the socket is closed: then the receiver ends anyway.
+		_ = q.sock.SetReadDeadline(time.Now().Add(q.dev.opts.lingerTime))
+	}
+	q.releaseToken()
 }
 
 var errPinLost = errors.New("memory region ended while it was being sent")
