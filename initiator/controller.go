@@ -142,7 +142,8 @@ func (c *Controller) Namespace(nsid uint32) (*Namespace, error) {
 	return nil, fmt.Errorf("namespace %d of %s: %w; there are %v", nsid, c.opts.SubNQN, ErrNoNamespace, have)
 }
 
-// Lost is closed when the connection has ended and every request has come back.
+// Lost is closed when the connection has ended, by Close too, and every request
+// has come back.
 func (c *Controller) Lost() <-chan struct{} { return c.over }
 
 // Err is why the connection ended, nil while it has not.

@@ -361,12 +361,7 @@ func TestControllerClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, _ := c.Namespace(1)
-	flushed := make(chan error, 1)
-	go func() { flushed <- n.Flush(context.Background()) }()
-	for c.Queues()[0].idle() {
-		time.Sleep(time.Millisecond)
-	}
+	n, flushed := flushOut(t, c)
 	buf := lend(t, c)
 	closed := make(chan error, 2)
 	for range 2 { // the second one must not disturb the first
@@ -414,12 +409,7 @@ func TestControllerCloseCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, _ := c.Namespace(1)
-	flushed := make(chan error, 1)
-	go func() { flushed <- n.Flush(context.Background()) }()
-	for c.Queues()[0].idle() {
-		time.Sleep(time.Millisecond)
-	}
+	_, flushed := flushOut(t, c)
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	if err := c.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -428,6 +418,18 @@ func TestControllerCloseCut(t *testing.T) {
 	if err := <-flushed; !errors.Is(err, ErrClosed) {
 		t.Errorf("flush: %v", err)
 	}
+}
+
+// flushOut has a flush out on the only queue; its outcome comes by the channel.
+func flushOut(t *testing.T, c *Controller) (*Namespace, <-chan error) {
+	t.Helper()
+	n := namespace(t, c, 1)
+	flushed := make(chan error, 1)
+	go func() { flushed <- n.Flush(context.Background()) }()
+	for c.Queues()[0].idle() {
+		time.Sleep(time.Millisecond)
+	}
+	return n, flushed
 }
 
 // idle says that nothing is out.

@@ -270,7 +270,7 @@ func newFixture(t testing.TB, slots int, inCapsule uint64) *fixture {
 		default:
 		}
 	}})
-	f.q.cap.inCapsule = inCapsule
+	f.q.capsules.inCapsule = inCapsule
 	ns := &Namespace{nsid: 1}
 	ns.info.Store(&NamespaceInfo{
 		NSID: 1, Size: 1 << 20, BlockSize: 512, shift: 9, CanTrim: true, CanWriteZeroes: true,

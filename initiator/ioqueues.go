@@ -35,7 +35,7 @@ func (c *Controller) openQueues(ctx context.Context) error {
 
 func (c *Controller) openQueue(ctx context.Context, id uint16) (*Queue, error) {
 	q := c.newQueue(id, c.info.queueSize)
-	q.cap.inCapsule = c.info.inCapsule
+	q.capsules.inCapsule = c.info.inCapsule
 	err := c.dial(ctx, q, func(dev verbs.Device) error {
 		if dev != c.pd.Device() {
 			return fmt.Errorf("the address is reached by device %s now, and by %s before: %w",

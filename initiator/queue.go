@@ -12,10 +12,10 @@ import (
 // Queue is one submission and completion queue pair of a controller: an RDMA
 // connection of its own. All methods are safe for concurrent use.
 type Queue struct {
-	id  uint16
-	ctl queueControl
-	cap capsules
-	rcv responses
+	id       uint16
+	ctl      queueControl
+	capsules capsules
+	rcv      responses
 	// conn is the connection; its parts are set before the first request and gone
 	// after the last.
 	conn queueConn
@@ -160,7 +160,7 @@ func (q *Queue) fill(wrs []verbs.SendWR) []verbs.SendWR {
 			return wrs
 		}
 		q.x.slots[i].tick = q.ctl.tick.Load()
-		sges := q.cap.build(q.x, i, r)
+		sges := q.capsules.build(q.x, i, r)
 		wrs = append(wrs, verbs.SendWR{
 			ID: uint64(q.x.cid(i)), Opcode: verbs.WRSend, Flags: verbs.SendSignaled, SGEs: sges,
 		})

@@ -46,7 +46,7 @@ func (q *Queue) open(ctx context.Context, id verbs.CMID, pd verbs.PD, cntlid uin
 	}
 	sges := min(2, attr.MaxSGE)
 	if sges < 2 {
-		q.cap.inCapsule = 0 // in-capsule data is gathered
+		q.capsules.inCapsule = 0 // in-capsule data is gathered
 	}
 	q.conn.qp, err = id.CreateQP(pd, verbs.QPInitAttr{
 		SendCQ: q.conn.sendCQ, RecvCQ: q.conn.recvCQ,
@@ -76,10 +76,10 @@ func (q *Queue) open(ctx context.Context, id verbs.CMID, pd verbs.PD, cntlid uin
 
 // register makes the memory of the capsules, command and response.
 func (q *Queue) register(pd verbs.PD, slots, entries int) (err error) {
-	if q.cap.mem, err = verbs.AllocMemory(slots * capsuleStride); err != nil {
+	if q.capsules.mem, err = verbs.AllocMemory(slots * capsuleStride); err != nil {
 		return fmt.Errorf("command capsules: %w", err)
 	}
-	if q.cap.mr, err = pd.RegMR(q.cap.mem, verbs.AccessRemoteRead); err != nil {
+	if q.capsules.mr, err = pd.RegMR(q.capsules.mem, verbs.AccessRemoteRead); err != nil {
 		return fmt.Errorf("register command capsules: %w", err)
 	}
 	if q.rcv.mem, err = verbs.AllocMemory(entries * responseStride); err != nil {
@@ -184,12 +184,12 @@ func (q *Queue) end(err error) error {
 	over := q.x.take(nil)
 	q.mu.Unlock()
 	q.complete(over)
-	for _, mr := range []verbs.MR{q.cap.mr, q.rcv.mr} {
+	for _, mr := range []verbs.MR{q.capsules.mr, q.rcv.mr} {
 		if mr != nil {
 			errs = append(errs, mr.Dereg())
 		}
 	}
-	for _, mem := range [][]byte{q.cap.mem, q.rcv.mem} {
+	for _, mem := range [][]byte{q.capsules.mem, q.rcv.mem} {
 		if mem != nil {
 			errs = append(errs, verbs.FreeMemory(mem))
 		}

@@ -54,12 +54,13 @@ func (s State) mayBecome(to State) bool {
 // state was before. It is the only place that changes the state.
 func (c *Controller) become(to State) (from State, ok bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	from = c.state
-	if !from.mayBecome(to) {
+	if from = c.state; from.mayBecome(to) {
+		c.state, ok = to, true
+	}
+	c.mu.Unlock()
+	if !ok {
 		return from, false
 	}
-	c.state = to
 	c.opts.Logger.Debug("controller state", "nqn", c.opts.SubNQN, "from", from, "to", to)
 	return from, true
 }
