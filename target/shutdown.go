@@ -45,7 +45,10 @@ func (t *Target) Shutdown(ctx context.Context) error {
 		c.drain()
 	}
 	for _, c := range conns {
-		c.shutdown(ctx)
+		c.quiet(ctx)
+	}
+	for _, c := range conns { // only now: the end of an admin queue ends the others
+		c.cut(ErrShutdown)
 	}
 	done := make(chan struct{})
 	go func() { t.work.Wait(); close(done) }()
@@ -67,18 +70,18 @@ func (c *conn) drain() {
 	}
 }
 
-// shutdown ends the connection when its answers are out, or ctx ends.
-func (c *conn) shutdown(ctx context.Context) {
+// quiet waits until the connection's answers are out, or ctx ends.
+func (c *conn) quiet(ctx context.Context) {
 	select {
 	case <-c.ready:
-		select {
-		case <-c.q.quiet:
-		case <-c.q.drained:
-		case <-ctx.Done():
-		}
 	default:
+		return
 	}
-	c.cut(ErrShutdown)
+	select {
+	case <-c.q.quiet:
+	case <-c.q.drained:
+	case <-ctx.Done():
+	}
 }
 
 // closeAll flushes and closes the backends, and frees what the devices have.
