@@ -39,3 +39,25 @@ func TestNoAllocations(t *testing.T) {
 		}
 	}
 }
+
+// Nor does it when the socket is full, so that the writer goroutine takes part
+// and the reader waits for slots.
+func TestNoAllocationsWhenFull(t *testing.T) {
+	c := start(t, newRAM(t, 1<<20)).open(t, nbdtest.Structured)
+	const count, length = 400, 16384
+	var out []byte
+	for range count {
+		out = nbdtest.Request{Cmd: nbdtest.CmdRead, Length: length}.Append(out, nbdtest.Structured)
+	}
+	in := make([]byte, count*(28+length))
+	if n := testing.AllocsPerRun(20, func() {
+		if _, err := c.Write(out); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, in); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for %d requests", n, count)
+	}
+}

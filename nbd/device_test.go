@@ -65,6 +65,13 @@ func TestErrorOf(t *testing.T) {
 	}
 }
 
+// Operations are told in words.
+func TestOpString(t *testing.T) {
+	if got := fmt.Sprint(OpRead, OpWriteZeroes, Op(77)); got != "read write zeroes Op(77)" {
+		t.Error(got)
+	}
+}
+
 // A device that completes a request twice would make the server answer another
 // request with it: that must not pass in silence.
 func TestSlotStates(t *testing.T) {

@@ -163,8 +163,14 @@ func TestLargeRequestErrors(t *testing.T) {
 // read. An error in the first part is still told; one in a later part can only
 // end the connection, and never passes for data.
 func TestLargeReadErrorsWithoutMemory(t *testing.T) {
+	for _, memory := range []int{64 << 10, 512 << 10} {
+		testReadErrors(t, memory)
+	}
+}
+
+func testReadErrors(t *testing.T, memory int) {
 	ram := newRAM(t, 8<<20)
-	ram.Memory = 64 << 10
+	ram.Memory = memory
 	ram.DeviceInfo.MaxTransfer = 64 << 10
 	var bad atomic.Uint64
 	ram.Fault = func(r *nbd.Request) error {

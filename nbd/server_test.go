@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -130,6 +132,64 @@ func TestDeviceErrors(t *testing.T) {
 	}
 }
 
+// A device that has no memory to give fails the requests that need some; their
+// payload is skipped, and the others are served.
+func TestAllocError(t *testing.T) {
+	ram := newRAM(t, 1<<20)
+	ram.AllocError = nbd.ErrNoMemory
+	ram.DeviceInfo.MaxTransfer = 64 << 10
+	s := start(t, ram)
+	for _, mode := range modes {
+		c := s.open(t, mode)
+		for _, tt := range []struct {
+			r    nbdtest.Request
+			want uint32
+		}{
+			{nbdtest.Request{Cmd: nbdtest.CmdRead, Length: 512}, 12},
+			{nbdtest.Request{Cmd: nbdtest.CmdRead, Length: 300000}, 12},
+			{nbdtest.Request{Cmd: nbdtest.CmdWrite, Payload: make([]byte, 512)}, 12},
+			{nbdtest.Request{Cmd: nbdtest.CmdWrite, Payload: make([]byte, 300000)}, 12},
+			{nbdtest.Request{Cmd: nbdtest.CmdWriteZeroes, Length: 512}, 0},
+		} {
+			if got := do(t, c, tt.r).Error; got != tt.want {
+				t.Errorf("%v: command %d: error %d, want %d", mode, tt.r.Cmd, got, tt.want)
+			}
+		}
+	}
+}
+
+// statusDevice answers block status by a function.
+type statusDevice struct {
+	*nbdtest.RAM
+	status func(extents []nbd.Extent) (int, error)
+}
+
+func (d statusDevice) BlockStatus(_ context.Context, _, _ uint64, extents []nbd.Extent) (int, error) {
+	return d.status(extents)
+}
+
+// Block status that a device can't tell is an error of that request; extents
+// beyond the request or of no length don't reach the client.
+func TestBlockStatusErrors(t *testing.T) {
+	status := make(chan func([]nbd.Extent) (int, error), 1)
+	s := start(t, statusDevice{newRAM(t, 1<<20), func(e []nbd.Extent) (int, error) { return (<-status)(e) }})
+	for _, mode := range modes[1:] {
+		c := s.open(t, mode)
+		ask := nbdtest.Request{Cmd: nbdtest.CmdBlockStatus, Length: 4096}
+		for want, f := range map[uint32]func([]nbd.Extent) (int, error){
+			1: func([]nbd.Extent) (int, error) { return 0, nbd.ErrPermission },
+			5: func(e []nbd.Extent) (int, error) { e[0].Length = 0; return 1, nil },
+		} {
+			status <- f
+			if got := do(t, c, ask).Error; got != want {
+				t.Errorf("%v: error %d, want %d", mode, got, want)
+			}
+		}
+		status <- func(e []nbd.Extent) (int, error) { e[0] = nbd.Extent{Length: 1 << 40, Zero: true}; return 1, nil }
+		checkExtents(t, do(t, c, ask).Data, mode, [][2]uint64{{4096, 2}})
+	}
+}
+
 // Many requests at once on a device that completes them in any order: each
 // cookie is answered once, with the right data, on several connections.
 func TestManyInFlight(t *testing.T) {
@@ -226,13 +286,20 @@ func TestDisconnectAnswersFirst(t *testing.T) {
 	}
 }
 
+// newHangingRAM is a device that says when its first request has come, and holds
+// it and what follows until it may finish.
+func newHangingRAM(t *testing.T) (ram *nbdtest.RAM, started, finish chan struct{}) {
+	ram = newRAM(t, 1<<20)
+	started, finish = make(chan struct{}), make(chan struct{})
+	ram.Async = true
+	var once sync.Once
+	ram.Fault = func(*nbd.Request) error { once.Do(func() { close(started) }); <-finish; return nil }
+	return ram, started, finish
+}
+
 // Shutdown answers what the device has, and closes; nothing new is read.
 func TestShutdownAnswers(t *testing.T) {
-	ram := newRAM(t, 1<<20)
-	started := make(chan struct{})
-	finish := make(chan struct{})
-	ram.Async = true
-	ram.Fault = func(*nbd.Request) error { close(started); <-finish; return nil }
+	ram, started, finish := newHangingRAM(t)
 	s := start(t, ram)
 	c := s.open(t, nbdtest.Simple)
 	idle := s.open(t, nbdtest.Simple)
@@ -254,13 +321,46 @@ func TestShutdownAnswers(t *testing.T) {
 	}
 }
 
+// Shutdown comes while the reader waits for something: the command in hand is
+// dropped, never answered, and leaves nothing behind.
+func TestShutdownInTheMidst(t *testing.T) {
+	first := nbdtest.Request{Cmd: nbdtest.CmdRead, Cookie: 1, Length: 512}
+	for name, tt := range map[string]struct {
+		mode nbdtest.Mode
+		r    nbdtest.Request
+	}{
+		"in order, for the others":    {nbdtest.Simple, nbdtest.Request{Cmd: nbdtest.CmdRead, Cookie: 2, Length: 1 << 20}},
+		"parts of a read, for memory": {nbdtest.Structured, nbdtest.Request{Cmd: nbdtest.CmdRead, Cookie: 2, Length: 1 << 20}},
+		"parts of a write":            {nbdtest.Simple, nbdtest.Request{Cmd: nbdtest.CmdWrite, Cookie: 2, Payload: make([]byte, 1<<19)}},
+		"parts of a trim, for slots":  {nbdtest.Simple, nbdtest.Request{Cmd: nbdtest.CmdTrim, Cookie: 2, Length: 1 << 20}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ram, started, finish := newHangingRAM(t)
+			ram.Memory = 256 << 10
+			ram.DeviceInfo.MaxTransfer, ram.DeviceInfo.MaxTrim = 64<<10, 512
+			s := start(t, ram)
+			c := s.open(t, tt.mode)
+			go c.Send(first, tt.r)
+			<-started
+			time.Sleep(5 * time.Millisecond) // the reader gets on to the second
+			time.AfterFunc(20*time.Millisecond, func() { close(finish) })
+			s.shutdown(t)
+			for {
+				r, err := c.Recv()
+				if err != nil {
+					break
+				}
+				if r.Cookie == 2 && (r.Done || tt.mode == nbdtest.Simple) {
+					t.Errorf("the command was answered: %+v", r.Error)
+				}
+			}
+		})
+	}
+}
+
 // A device that hangs does not keep Shutdown beyond its time, nor the client.
 func TestShutdownIsBounded(t *testing.T) {
-	ram := newRAM(t, 1<<20)
-	started := make(chan struct{})
-	finish := make(chan struct{})
-	ram.Async = true
-	ram.Fault = func(*nbd.Request) error { close(started); <-finish; return nil }
+	ram, started, finish := newHangingRAM(t)
 	s := start(t, ram)
 	c := s.open(t, nbdtest.Simple)
 	if err := c.Send(nbdtest.Request{Cmd: nbdtest.CmdRead, Length: 512}); err != nil {
@@ -347,6 +447,55 @@ func TestOpenQueueError(t *testing.T) {
 	expectClosed(t, s.open(t, nbdtest.Simple))
 	ram2 := start(t, newRAM(t, 1<<20))
 	do(t, ram2.open(t, nbdtest.Simple), nbdtest.Request{Cmd: nbdtest.CmdRead, Length: 512})
+}
+
+// brokenListener fails for want of descriptors before it accepts one connection,
+// and then for good.
+type brokenListener struct {
+	net.Listener
+	conns chan net.Conn
+	err   error
+}
+
+func (l *brokenListener) Accept() (net.Conn, error) {
+	if err := l.err; err != nil {
+		l.err = nil
+		return nil, err
+	}
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, io.ErrClosedPipe
+}
+
+// Want of descriptors passes; an error that does not is told.
+func TestAcceptErrors(t *testing.T) {
+	s, err := nbd.NewServer([]nbd.Export{{Name: "disk", Device: newRAM(t, 1<<20)}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &brokenListener{inner, make(chan net.Conn, 1), &net.OpError{Op: "accept", Err: syscall.EMFILE}}
+	client, server := socketPair(t)
+	l.conns <- server
+	close(l.conns)
+	if err := s.Serve(t.Context(), l); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("serve: %v", err)
+	}
+	client.SetDeadline(time.Now().Add(patience))
+	if _, err := nbdtest.Open(client, "disk", nbdtest.Simple, false); err != nil {
+		t.Errorf("the connection accepted before: %v", err)
+	}
+	client.Close()
+	(&running{Server: s}).shutdown(t)
+	pipe, other := net.Pipe()
+	defer other.Close()
+	if err := s.ServeConn(pipe); err == nil {
+		t.Error("a connection without a file descriptor was served")
+	}
 }
 
 // Exports that can't be told apart or named are refused at the start.

@@ -33,6 +33,7 @@ func (u *inUse) get() int {
 // needed. Handle[0] of a buffer is its class plus one, so that a buffer that
 // was never allocated, or is freed twice, is noticed.
 type pool struct {
+	err     error // of every allocation
 	mu      sync.Mutex
 	left    int
 	free    [32][][]byte
@@ -57,7 +58,7 @@ func (p *pool) TryAlloc(n int, buf *nbd.Buffer) bool {
 	k := class(n)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left < 1<<k {
+	if p.err != nil || p.left < 1<<k {
 		return false
 	}
 	f := p.free[k]
@@ -84,6 +85,9 @@ func (p *pool) Alloc(ctx context.Context, n int, buf *nbd.Buffer) error {
 		changed := p.changed
 		p.waiters++
 		p.mu.Unlock()
+		if p.err != nil {
+			return p.err
+		}
 		if p.TryAlloc(n, buf) {
 			return nil
 		}

@@ -27,8 +27,8 @@ type RAM struct {
 	// in random order and in batches of random size, each after Delay.
 	Async bool
 	Delay time.Duration
-	// OpenError makes OpenQueue fail.
-	OpenError error
+	// OpenError makes OpenQueue fail, AllocError every allocation.
+	OpenError, AllocError error
 
 	mu    sync.RWMutex // writers take it to make a request atomic
 	inUse inUse
@@ -63,6 +63,7 @@ func (d *RAM) OpenQueue(o nbd.Owner) (nbd.Queue, error) {
 	}
 	q := &queue{ram: d, owner: o, pool: newPool(d.Memory, &d.inUse)}
 	q.wake.L = &q.mu
+	q.pool.err = d.AllocError
 	if d.Async {
 		go q.work()
 	}

@@ -41,6 +41,7 @@ func (r Request) Append(b []byte, mode Mode) []byte {
 
 // Expect notes a request that is sent by other means than Send.
 func (c *Client) Expect(r Request) {
+	delete(c.reads, r.Cookie)
 	if r.Cmd == CmdRead {
 		c.reads[r.Cookie] = r.Length
 	}
