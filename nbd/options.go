@@ -64,7 +64,7 @@ func (h *handshake) exportName(name []byte) error {
 	}
 	e := h.find(name)
 	if e == nil {
-		return fmt.Errorf("%w: no export is called %q", errHandshake, name)
+		return fmt.Errorf("%w: no export is called %.100q", errHandshake, name)
 	}
 	if err := h.agree(e); err != nil {
 		return err

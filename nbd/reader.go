@@ -67,6 +67,10 @@ func (c *conn) flush() {
 // to be had the client is not read.
 func (c *conn) take(n int) (*slot, error) {
 	for {
+		// A command may have millions of parts: the end is noticed at each.
+		if err := c.ctx.Err(); err != nil {
+			return nil, err
+		}
 		if s := c.tryTake(n); s != nil {
 			return s, nil
 		}

@@ -358,6 +358,21 @@ func TestShutdownInTheMidst(t *testing.T) {
 	}
 }
 
+// A command of a client may have more parts than a server should wait for.
+func TestShutdownDuringEndlessCommand(t *testing.T) {
+	ram := newRAM(t, 1<<20)
+	ram.DeviceInfo.Size, ram.DeviceInfo.MaxZero = 1<<60, 512
+	started := make(chan struct{})
+	var once sync.Once
+	ram.Fault = func(*nbd.Request) error { once.Do(func() { close(started) }); return nbd.ErrIO }
+	s := start(t, ram)
+	if err := s.open(t, nbdtest.Extended).Send(nbdtest.Request{Cmd: nbdtest.CmdWriteZeroes, Length: 1 << 60}); err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	s.shutdown(t)
+}
+
 // A device that hangs does not keep Shutdown beyond its time, nor the client.
 func TestShutdownIsBounded(t *testing.T) {
 	ram, started, finish := newHangingRAM(t)
