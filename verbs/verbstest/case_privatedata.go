@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -113,7 +114,8 @@ func testRejectTwice(t *testing.T, e *Env) {
 }
 
 // Protects READs from exceeding what the peer holds: each side's depth is
-// lowered to the other's resources, and both are told the same.
+// lowered to the other's resources, and both are told the same. A provider may
+// hold more than was asked for, up to the next power of two.
 func testReadResources(t *testing.T, e *Env) {
 	a := e.Device.Attr()
 	limit := min(a.MaxQPRdAtom, a.MaxQPInitRdAtom)
@@ -123,17 +125,15 @@ func testReadResources(t *testing.T, e *Env) {
 		{4, 4, 4, 4, 4, 4},
 		{8, 2, 16, 16, 2, 8},
 		{16, 16, 8, 2, 8, 2},
-		{0, 5, 5, 5, 5, 0},
-		{5, 0, 5, 5, 0, 5},
+		{0, 4, 4, 4, 4, 0},
+		{4, 0, 4, 4, 0, 4},
+		{8, 5, 8, 3, 5, 3},
 		{limit, limit, limit, limit, limit, limit},
 	} {
 		if max(tt.cRes, tt.cDepth, tt.sRes, tt.sDepth) > limit {
 			continue
 		}
-		p := e.Pair(func(c, s *SideOpts) {
-			c.Param = verbs.ConnParam{ResponderResources: tt.cRes, InitiatorDepth: tt.cDepth}
-			s.Param = verbs.ConnParam{ResponderResources: tt.sRes, InitiatorDepth: tt.sDepth}
-		})
+		p := readPair(e, tt.cRes, tt.cDepth, tt.sRes, tt.sDepth)
 		if r := p.Server.ID.Request(); r.ResponderResources != tt.cRes || r.InitiatorDepth != tt.cDepth {
 			t.Errorf("%+v: the request is %+v", tt, r)
 		}
@@ -143,6 +143,21 @@ func testReadResources(t *testing.T, e *Env) {
 			}
 		}
 	}
+	p := readPair(e, 3, 3, 3, 3)
+	if r := p.Server.ID.Request(); r.ResponderResources < 3 || r.ResponderResources > 4 || r.InitiatorDepth != 3 {
+		t.Errorf("resources 3 and depth 3: the request is %+v", r)
+	}
+	if p.Server.Result.InitiatorDepth != 3 || p.Client.Result.InitiatorDepth != 3 {
+		t.Errorf("the server's depth of 3 has become %d, the client is told %d", p.Server.Result.InitiatorDepth, p.Client.Result.InitiatorDepth)
+	}
+}
+
+func readPair(e *Env, cRes, cDepth, sRes, sDepth int) *Pair {
+	e.T.Helper()
+	return e.Pair(func(c, s *SideOpts) {
+		c.Param = verbs.ConnParam{ResponderResources: cRes, InitiatorDepth: cDepth}
+		s.Param = verbs.ConnParam{ResponderResources: sRes, InitiatorDepth: sDepth}
+	})
 }
 
 // Protects from resources that the device does not have.
@@ -154,7 +169,9 @@ func testReadResourcesInvalid(t *testing.T, e *Env) {
 		{ResponderResources: a.MaxQPRdAtom + 1}, {InitiatorDepth: a.MaxQPInitRdAtom + 1},
 	} {
 		c := e.Active(l.Addr(), func(o *SideOpts) { o.Param = bad })
-		err := c.Connect(e.Context())
+		ctx, cancel := context.WithTimeout(e.Context(), 10*calm)
+		err := c.Connect(ctx)
+		cancel()
 		wantConnectFailed(e, c, err)
 		e.WantErr("connect with resources out of range", err, verbs.ErrInvalid)
 		c = e.Active(l.Addr(), nil)

@@ -20,7 +20,7 @@ var qpCases = []Case{
 func testQPCreateInvalid(t *testing.T, e *Env) {
 	a := e.Device.Attr()
 	pd, cq := e.PD(), e.Queue("CQ", Polled, 16, nil).CQ
-	id := e.Resolve(e.Listen().Addr())
+	addr := e.Listen().Addr()
 	for _, tt := range []struct {
 		name   string
 		pd     verbs.PD
@@ -44,7 +44,7 @@ func testQPCreateInvalid(t *testing.T, e *Env) {
 	} {
 		attr := verbs.QPInitAttr{SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4}}
 		tt.change(&attr)
-		_, err := id.CreateQP(tt.pd, attr)
+		_, err := e.Resolve(addr).CreateQP(tt.pd, attr)
 		e.WantErr("create a QP with "+tt.name, err, verbs.ErrInvalid)
 	}
 }
