@@ -190,7 +190,8 @@ type stallWatch struct {
 	strikes  int
 }
 
-// check looks at the queue; true at the second look that finds no progress.
+// check looks at the queue, twice in a transfer time-out; true at the third look
+// that finds no progress.
 func (w *stallWatch) check(q *queue) bool {
 	progress := q.progress.Load()
 	if q.waiting.Load() == 0 || progress != w.progress {
@@ -198,7 +199,7 @@ func (w *stallWatch) check(q *queue) bool {
 		return false
 	}
 	w.strikes++
-	return w.strikes >= 2
+	return w.strikes >= 3
 }
 
 // teardown ends the connection, waits for what it still does on backends, and

@@ -109,6 +109,7 @@ type hostQueue struct {
 	cid   uint16
 	sends int // outstanding
 	recvs []verbs.WC
+	last  verbs.WC // of the latest answer
 	// reply is the target's private data.
 	reply verbs.ConnParam
 }
@@ -259,7 +260,7 @@ func (q *hostQueue) answer() (wire.CQE, error) {
 		}
 	}
 	wc := q.recvs[0]
-	q.recvs = q.recvs[1:]
+	q.recvs, q.last = q.recvs[1:], wc
 	var cqe wire.CQE
 	i := int(wc.ID & 0xFFFF)
 	if wc.ByteLen != wire.CQESize {
