@@ -20,7 +20,7 @@ type Lab struct {
 }
 
 // programs are built for the guest and put into its path.
-var programs = []string{"rbd/tests/vm/cmd/vmagent"}
+var programs = []string{"rbd/cmd/rbd-target", "rbd/cmd/rbd-initiator", "rbd/tests/vm/cmd/vmagent"}
 
 // NewLab prepares a run in the folder dir: kernel, initial RAM disk, programs and
 // scenarios. It tells its progress to log.
@@ -40,7 +40,6 @@ func NewLab(ctx context.Context, dir string, log func(format string, args ...any
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
-	exec.Command("cp", "/tmp/vmw/rbd-initiator", bin).Run() //TEMP
 	if err := os.CopyFS(filepath.Join(l.Share(), "scenarios"), os.DirFS(ScenarioDir())); err != nil {
 		return nil, fmt.Errorf("copy the scenarios: %w", err)
 	}
