@@ -98,8 +98,9 @@ func newConn(nc net.Conn, log *slog.Logger) (*conn, error) {
 // the client has left by the rules.
 func (c *conn) serve(exports []Export, timeout, stall time.Duration) error {
 	defer c.nc.Close()
-	// A context that ends, for whatever reason, ends a wait for the client.
-	defer context.AfterFunc(c.ctx, func() { c.nc.SetReadDeadline(time.Unix(1, 0)) })()
+	// A context that ends, for whatever reason, ends a wait for the client. A
+	// deadline can't be set only when the connection is closed already.
+	defer context.AfterFunc(c.ctx, func() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) })()
 	ok, err := c.handshake(exports, timeout)
 	if !ok {
 		return err
@@ -137,7 +138,7 @@ func (c *conn) serve(exports []Export, timeout, stall time.Duration) error {
 // error if the client wanted none.
 func (c *conn) handshake(exports []Export, timeout time.Duration) (bool, error) {
 	timer := time.AfterFunc(timeout, func() {
-		c.nc.SetWriteDeadline(time.Unix(1, 0))
+		_ = c.nc.SetWriteDeadline(time.Unix(1, 0))
 		c.cancel(fmt.Errorf("%w: not done within %v", errHandshake, timeout))
 	})
 	defer timer.Stop()

@@ -41,8 +41,7 @@ func ListenUnix(path string) (net.Listener, error) {
 	l.SetUnlinkOnClose(false)
 	info, err := os.Lstat(path)
 	if err != nil {
-		l.Close()
-		return nil, fmt.Errorf("listen on %s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("listen on %s: %w", path, err), l.Close())
 	}
 	return &unixListener{UnixListener: l, path: path, info: info}, nil
 }
@@ -103,7 +102,7 @@ func (l *unixListener) Close() error {
 // tune sets what makes a socket fast. TCP_NODELAY is the net package's default.
 func tune(nc net.Conn) {
 	if u, ok := nc.(*net.UnixConn); ok {
-		u.SetWriteBuffer(socketBuffer) // without it, replies take more turns, no worse
+		_ = u.SetWriteBuffer(socketBuffer) // without it, replies take more turns, no worse
 	}
 }
 
@@ -113,15 +112,16 @@ func clientName(nc net.Conn) string {
 	if !ok {
 		return nc.RemoteAddr().String()
 	}
-	name := "unix"
-	if rc, err := u.SyscallConn(); err == nil {
-		rc.Control(func(fd uintptr) {
-			if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-				name = fmt.Sprintf("pid %d", cred.Pid)
-			}
-		})
+	var cred *unix.Ucred
+	rc, err := u.SyscallConn()
+	if err == nil {
+		cerr := rc.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+		err = errors.Join(err, cerr)
 	}
-	return name
+	if err != nil {
+		return "unix"
+	}
+	return fmt.Sprintf("pid %d", cred.Pid)
 }
 
 // temporary tells errors of accept that pass: of the one connection, or for
