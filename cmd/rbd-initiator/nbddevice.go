@@ -45,13 +45,14 @@ func (d *nbdDevice) OpenQueue(o nbd.Owner) (nbd.Queue, error) {
 	if len(queues) == 0 {
 		return nil, fmt.Errorf("namespace %d: %w", d.ns.NSID(), initiator.ErrConnectionLost)
 	}
+	pool := d.ctrl.Buffers()
 	q := &nbdQueue{
-		owner: o, pool: d.ctrl.Buffers(), nsid: d.ns.NSID(),
+		owner: o, pool: pool, most: pool.Size() / 2, nsid: d.ns.NSID(),
 		queue:     queues[int(d.next.Add(1)-1)%len(queues)],
 		submitted: make([]*initiator.Request, 0, nbd.MaxRequests),
 		completed: make([]*nbd.Request, 0, nbd.MaxRequests),
 	}
-	q.idle.L = &q.mu
+	q.idle.L, q.freed.L = &q.mu, &q.mu
 	return q, nil
 }
 
@@ -62,7 +63,10 @@ type nbdQueue struct {
 	owner nbd.Owner
 	queue *initiator.Queue
 	pool  *bufpool.Pool
-	nsid  uint32
+	// most is how many bytes one connection may hold: a client that does not read
+	// its replies must not stop the others.
+	most int
+	nsid uint32
 
 	reqs [nbd.MaxRequests]initiator.Request
 	from [nbd.MaxRequests]*nbd.Request
@@ -74,6 +78,8 @@ type nbdQueue struct {
 	idle        sync.Cond
 	outstanding int
 	lent        lentBuffers
+	held        int // bytes lent
+	freed       sync.Cond
 }
 
 // lentBuffers keeps what bufpool wants back, found by a number that fits into
@@ -100,37 +106,53 @@ func (l *lentBuffers) take(handle uint64) (b bufpool.Buf) {
 	return b
 }
 
-// Alloc waits for registered memory.
+// Alloc waits for registered memory: first for this connection's share of it,
+// then for a block.
 func (q *nbdQueue) Alloc(ctx context.Context, n int, buf *nbd.Buffer) error {
-	var b bufpool.Buf
-	if err := q.pool.Get(ctx, n, &b); err != nil {
+	stop := context.AfterFunc(ctx, q.freed.Broadcast)
+	defer stop()
+	q.mu.Lock()
+	for q.held+n > q.most && ctx.Err() == nil {
+		q.freed.Wait()
+	}
+	if err := ctx.Err(); err != nil {
+		q.mu.Unlock()
 		return err
 	}
-	q.lend(b, buf)
+	q.held += n
+	q.mu.Unlock()
+	var b bufpool.Buf
+	err := q.pool.Get(ctx, n, &b)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err != nil {
+		q.held -= n
+		return err
+	}
+	buf.Data, buf.Handle[0] = b.Data, q.lent.add(b)
 	return nil
 }
 
 // TryAlloc gets registered memory if there is some.
 func (q *nbdQueue) TryAlloc(n int, buf *nbd.Buffer) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	var b bufpool.Buf
-	if !q.pool.TryGet(n, &b) {
+	if q.held+n > q.most || !q.pool.TryGet(n, &b) {
 		return false
 	}
-	q.lend(b, buf)
-	return true
-}
-
-func (q *nbdQueue) lend(b bufpool.Buf, buf *nbd.Buffer) {
-	q.mu.Lock()
+	q.held += n
 	buf.Data, buf.Handle[0] = b.Data, q.lent.add(b)
-	q.mu.Unlock()
+	return true
 }
 
 // Free gives memory back.
 func (q *nbdQueue) Free(buf *nbd.Buffer) {
 	q.mu.Lock()
 	b := q.lent.take(buf.Handle[0])
+	q.held -= len(b.Data)
 	q.mu.Unlock()
+	q.freed.Broadcast()
 	*buf = nbd.Buffer{}
 	q.pool.Put(&b)
 }
