@@ -126,7 +126,7 @@ func testCQKeepsCompletions(t *testing.T, e *Env) {
 	for id := range uint64(3) {
 		p.Server.Recv.OK(1+id, verbs.WCRecv)
 	}
-	p.Server.Recv.Quiet()
+	p.Quiet()
 }
 
 // Protects those who come too late to a CQ.

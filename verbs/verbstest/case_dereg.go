@@ -20,27 +20,35 @@ const deregSize, deregWork = 512 << 10, 24
 
 // deregDuring starts transfers by work, takes the region out of service in the
 // midst of them and unmaps it: who touches it then dies by SIGSEGV. The bystander
-// must live.
-func deregDuring(e *Env, work func(p *Pair, own, peers *Region), victim func(own, peers *Region) *Region) {
+// must live. If the region was the client's, the request that failed for it has
+// the status of a local protection error.
+func deregDuring(e *Env, work func(p *Pair, own, peers *Region), ofServer bool) {
 	e.T.Helper()
 	for round := range 8 {
 		beside(e, func(p *Pair) {
 			own, peers := p.Client.Buffer(deregSize, 1), p.Server.Buffer(deregSize, 2)
 			work(p, own, peers)
 			time.Sleep(time.Duration(round*round) * 100 * time.Microsecond)
-			victim(own, peers).Close()
+			if ofServer {
+				peers.Close()
+			} else {
+				own.Close()
+			}
 			// All that was posted completes, whether it came before or after.
+			failed := false
 			for id := range uint64(deregWork) {
-				if wc := p.Client.Send.Next(); wc.ID != id {
+				wc := p.Client.Send.Next()
+				if wc.ID != id {
 					e.T.Fatalf("completion %d is of request %d", id, wc.ID)
 				}
+				if !ofServer && !failed && wc.Status != verbs.WCSuccess && wc.Status != verbs.WCLocProtErr {
+					e.T.Errorf("round %d: the first request to fail has %v, want LOC_PROT_ERR", round, wc.Status)
+				}
+				failed = failed || wc.Status != verbs.WCSuccess
 			}
 		})
 	}
 }
-
-func ofServer(_, peers *Region) *Region { return peers }
-func ofClient(own, _ *Region) *Region   { return own }
 
 // oneSided posts READs or WRITEs of the whole region.
 func oneSided(op verbs.WROpcode) func(p *Pair, own, peers *Region) {
@@ -59,22 +67,24 @@ func messages(p *Pair, own, peers *Region) {
 }
 
 // Protects memory that the peer is reading when it is deregistered and unmapped.
-func testDeregWhileRead(t *testing.T, e *Env) { deregDuring(e, oneSided(verbs.WRRDMARead), ofServer) }
+func testDeregWhileRead(t *testing.T, e *Env) {
+	deregDuring(e, oneSided(verbs.WRRDMARead), true)
+}
 
 // Protects memory that the peer is writing.
 func testDeregWhileWritten(t *testing.T, e *Env) {
-	deregDuring(e, oneSided(verbs.WRRDMAWrite), ofServer)
+	deregDuring(e, oneSided(verbs.WRRDMAWrite), true)
 }
 
 // Protects memory that is being sent.
-func testDeregWhileSending(t *testing.T, e *Env) { deregDuring(e, messages, ofClient) }
+func testDeregWhileSending(t *testing.T, e *Env) { deregDuring(e, messages, false) }
 
 // Protects memory of posted receives.
-func testDeregWhileReceiving(t *testing.T, e *Env) { deregDuring(e, messages, ofServer) }
+func testDeregWhileReceiving(t *testing.T, e *Env) { deregDuring(e, messages, true) }
 
 // Protects memory that answers to RDMA READs are landing in.
 func testDeregWhileReading(t *testing.T, e *Env) {
-	deregDuring(e, oneSided(verbs.WRRDMARead), ofClient)
+	deregDuring(e, oneSided(verbs.WRRDMARead), false)
 }
 
 // Protects connections from the end of regions that they don't use.

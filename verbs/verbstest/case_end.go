@@ -48,6 +48,7 @@ func disconnect(e *Env, p *Pair) {
 	wantOrderly(p)
 	p.Client.Recv.Flushed(1, 3)
 	p.Server.Recv.Flushed(1, 3)
+	p.Quiet()
 }
 
 // Protects from sides that wait for each other's goodbye.
@@ -105,8 +106,8 @@ func testDisconnectOutstanding(t *testing.T, e *Env) {
 			t.Fatalf("completion %d is of request %d", i, wc.ID)
 		}
 	}
-	p.Client.Send.Quiet()
 	p.Ended()
+	p.Quiet()
 }
 
 // Protects callers on several paths to the same end.

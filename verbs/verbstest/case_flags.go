@@ -32,7 +32,7 @@ func testUnsignaled(t *testing.T, e *Env) {
 			p.Client.Send.OK(i, verbs.WCRDMAWrite)
 		}
 	}
-	p.Client.Send.Quiet()
+	p.Quiet()
 }
 
 // Protects programs that want every completion.

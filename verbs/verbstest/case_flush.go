@@ -38,7 +38,7 @@ func wantFlushed(p *Pair) {
 	p.e.T.Helper()
 	p.Client.Send.Flushed(200, queued)
 	p.Client.Recv.Flushed(100, queued)
-	p.Server.Recv.Quiet()
+	p.Quiet()
 }
 
 // Protects the rule of every request, one completion, when the program ends the
@@ -99,6 +99,7 @@ func testFlushAfterError(t *testing.T, e *Env) {
 	p.Client.Send.Flushed(4, 2)
 	p.Client.Recv.Flushed(50, 3)
 	p.Ended()
+	e.Quiet(p.Client.Send, p.Client.Recv)
 }
 
 // Protects posters that have not learned of the end yet: in ERR work is taken,
@@ -118,6 +119,7 @@ func testFlushPostsInERR(t *testing.T, e *Env) {
 			p.Client.Send.Flushed(0, queued)
 			p.Client.Recv.Flushed(30, queued)
 		}
+		p.Quiet()
 	}
 }
 
@@ -129,6 +131,7 @@ func testFlushUnconnected(t *testing.T, e *Env) {
 		t.Fatal(err)
 	}
 	s.Recv.Flushed(1, 5)
+	e.Quiet(s.Send, s.Recv)
 }
 
 // Protects the accounts of programs under load: when a connection ends amid
@@ -168,8 +171,8 @@ func testFlushExactlyOnce(t *testing.T, e *Env) {
 				}
 				flushed = flushed || wc.Status != verbs.WCSuccess
 			}
-			q.Quiet()
 		}
 		p.Ended()
+		p.Quiet()
 	}
 }

@@ -28,7 +28,7 @@ func testDestroyUnused(t *testing.T, e *Env) {
 	if err := s.ID.Destroy(); err != nil {
 		t.Errorf("destroy a CMID with a QP: %v", err)
 	}
-	s.Recv.Quiet()
+	e.Quiet(s.Recv)
 }
 
 // Protects programs that give up without the context of Connect at hand.

@@ -42,7 +42,7 @@ func testPeerKilled(t *testing.T, e *Env) {
 	for i := range uint64(n) {
 		p.Post(verbs.SendWR{ID: i, Opcode: verbs.WRRDMARead, Flags: verbs.SendSignaled, SGEs: mem.All(), RemoteAddr: p.RemoteAddr, RKey: p.RKey})
 	}
-	p.Send.Quiet()
+	e.Quiet(p.Send)
 	p.Signal(syscall.SIGKILL)
 	p.Ended()
 	for i := range uint64(n) {
@@ -50,8 +50,8 @@ func testPeerKilled(t *testing.T, e *Env) {
 			t.Fatalf("completion %d: request %d, %v", i, wc.ID, wc.Status)
 		}
 	}
-	p.Send.Quiet()
 	p.Recv.Flushed(100, 5)
+	e.Quiet(p.Send, p.Recv)
 	other.RoundTrip()
 }
 

@@ -106,8 +106,7 @@ func testQPDestroyed(t *testing.T, e *Env) {
 	e.WantErr("post a send to it", qp.PostSend([]verbs.SendWR{{}}), verbs.ErrClosed, verbs.ErrState)
 	e.WantErr("post a receive to it", qp.PostRecv([]verbs.RecvWR{{}}), verbs.ErrClosed, verbs.ErrState)
 	e.WantErr("modify it", qp.Modify(verbs.QPStateERR), verbs.ErrClosed, verbs.ErrState)
-	p.Client.Send.Quiet()
-	p.Client.Recv.Quiet()
+	p.Quiet()
 }
 
 // Protects the peer of a QP that is destroyed: it learns of it, and its work is
@@ -140,6 +139,5 @@ func testQPDestroyDoesNotFlush(t *testing.T, e *Env) {
 	if err := p.Client.QP.Destroy(); err != nil {
 		t.Fatal(err)
 	}
-	p.Client.Send.Quiet()
-	p.Client.Recv.Quiet()
+	p.Quiet()
 }

@@ -22,7 +22,7 @@ func testPostNothing(t *testing.T, e *Env) {
 	p := e.Pair(nil)
 	p.Client.Post()
 	p.Client.PostRecv()
-	p.Client.Send.Quiet()
+	p.Quiet()
 }
 
 // Protects from requests that mean nothing; the QP lives on.
@@ -47,7 +47,7 @@ func testPostBadInList(t *testing.T, e *Env) {
 	p.Client.Post(verbs.SendWR{ID: 8, Flags: verbs.SendSignaled})
 	p.Client.Send.OK(8, verbs.WCSend)
 	p.Server.Recv.OK(2, verbs.WCRecv)
-	p.Client.Send.Quiet()
+	p.Quiet()
 }
 
 // fillQueue posts until the queue is full, and returns how many it took. A

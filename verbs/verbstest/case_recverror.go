@@ -26,6 +26,7 @@ func tooSmall(e *Env, n, room int) {
 		p.Client.Send.Fails(3, verbs.WCRemOpErr, verbs.WCRemInvReqErr, verbs.WCSuccess)
 		wantBroken(p)
 		p.Client.Recv.Flushed(70, 2)
+		p.Quiet()
 		WantBytes(e.T, "memory behind the receive", to.Mem[room:], Filled(room+100, 9)[room:])
 	})
 }
@@ -51,7 +52,7 @@ func testRecvNotPosted(t *testing.T, e *Env) {
 		p.Client.Send.Fails(3, verbs.WCRemOpErr, verbs.WCRNRRetryExcErr, verbs.WCSuccess)
 		wantBroken(p)
 		p.Client.Recv.Flushed(70, 2)
-		p.Server.Recv.Quiet()
+		p.Quiet()
 	})
 }
 

@@ -122,8 +122,7 @@ func testStateSQDHolds(t *testing.T, e *Env) {
 	for i := range uint64(n) {
 		p.Client.Post(verbs.SendWR{ID: i, Flags: verbs.SendSignaled})
 	}
-	p.Client.Send.Quiet()
-	p.Server.Recv.Quiet()
+	p.Quiet()
 	if err := p.Client.QP.Modify(verbs.QPStateRTS); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +164,7 @@ func testStateSQDCompletesStarted(t *testing.T, e *Env) {
 		RemoteAddr: from.Addr(0), RKey: from.MR.RKey()})
 	p.Client.Send.OK(1, verbs.WCRDMARead)
 	WantBytes(t, "RDMA READ", to.Mem, from.Mem)
-	p.Client.Send.Quiet()
+	p.Quiet()
 	if err := p.Client.QP.Modify(verbs.QPStateRTS); err != nil {
 		t.Fatal(err)
 	}

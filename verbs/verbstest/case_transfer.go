@@ -87,8 +87,7 @@ func testWrite(t *testing.T, e *Env) {
 	copy(want[150:], from.Mem)
 	p.Write(from.All(), to.Addr(150), to.MR.RKey())
 	WantBytes(t, "written region", to.Mem, want)
-	p.Server.Recv.Quiet()
-	p.Server.Send.Quiet()
+	p.Quiet()
 }
 
 // Protects the same of an RDMA READ.
@@ -103,8 +102,7 @@ func testRead(t *testing.T, e *Env) {
 		t.Errorf("completion %+v of a READ of 50 bytes", wc)
 	}
 	WantBytes(t, "memory that was read to", to.Mem, want)
-	p.Server.Recv.Quiet()
-	p.Server.Send.Quiet()
+	p.Quiet()
 }
 
 // Protects requests without data: all kinds work, without SGEs and with empty
@@ -179,5 +177,5 @@ func testOneSidedIdle(t *testing.T, e *Env) {
 		p.Write(c.All(), s.Addr(0), s.MR.RKey())
 		WantBytes(t, "RDMA WRITE", s.Mem, c.Mem)
 	}
-	p.Server.Recv.Quiet()
+	p.Quiet()
 }

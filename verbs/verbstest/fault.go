@@ -49,6 +49,7 @@ func (p *Pair) refused(wr verbs.SendWR, statuses ...verbs.WCStatus) {
 	p.Client.Post(verbs.SendWR{ID: 41, Opcode: verbs.WRRDMAWrite})
 	p.Client.Send.Flushed(41, 1)
 	p.Client.Recv.Flushed(70, 2)
+	p.e.Quiet(p.Client.Send, p.Client.Recv)
 }
 
 // remoteFault is refused for a READ or WRITE with an address or key that the

@@ -95,6 +95,12 @@ func (p *Pair) RoundTrip() {
 	WantBytes(p.e.T, "RDMA READ", c.Mem, s.Mem)
 }
 
+// Quiet checks that no completion comes to either side for a short while.
+func (p *Pair) Quiet() {
+	p.e.T.Helper()
+	p.e.Quiet(p.Client.Send, p.Client.Recv, p.Server.Send, p.Server.Recv)
+}
+
 // Ended waits until the connection has ended on both sides.
 func (p *Pair) Ended() {
 	p.e.T.Helper()

@@ -80,11 +80,19 @@ func (e *Env) Process(set func(*SideOpts)) *Process {
 	return p
 }
 
-// Signal sends a signal to the peer: SIGSTOP, SIGCONT or SIGKILL.
+// Signal sends a signal to the peer: SIGSTOP, SIGCONT or SIGKILL. It waits until
+// SIGSTOP has stopped it.
 func (p *Process) Signal(s syscall.Signal) {
 	p.e.T.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil && err != os.ErrProcessDone {
 		p.e.T.Errorf("send %v to the peer process: %v", s, err)
+	}
+	if s != syscall.SIGSTOP {
+		return
+	}
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(p.cmd.Process.Pid, &ws, syscall.WUNTRACED, nil); err != nil || !ws.Stopped() {
+		p.e.T.Errorf("wait until the peer process has stopped: status %#x, error %v", ws, err)
 	}
 }
 

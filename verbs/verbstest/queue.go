@@ -188,19 +188,21 @@ func (q *Queue) Fails(id uint64, statuses ...verbs.WCStatus) verbs.WC {
 }
 
 // Flushed waits for the requests first, first+1, … to be flushed, n of them in
-// this order, and checks that nothing follows.
+// this order.
 func (q *Queue) Flushed(first uint64, n int) {
 	q.e.T.Helper()
 	for i := range uint64(n) {
 		q.Fails(first+i, verbs.WCWRFlushErr)
 	}
-	q.Quiet()
 }
 
-// Quiet checks that no completion comes for a short while.
-func (q *Queue) Quiet() {
-	q.e.T.Helper()
-	if len(q.have) > 0 || q.fetch(calm) == nil {
-		q.e.T.Fatalf("%s: unexpected completions %+v", q.name, q.have)
+// Quiet checks that no completion comes to any of the queues for a short while.
+func (e *Env) Quiet(queues ...*Queue) {
+	e.T.Helper()
+	time.Sleep(calm)
+	for _, q := range queues {
+		if len(q.have) > 0 || q.take() {
+			e.T.Fatalf("%s: unexpected completions %+v", q.name, q.have)
+		}
 	}
 }
