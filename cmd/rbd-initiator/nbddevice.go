@@ -109,7 +109,11 @@ func (l *lentBuffers) take(handle uint64) (b bufpool.Buf) {
 // Alloc waits for registered memory: first for this connection's share of it,
 // then for a block.
 func (q *nbdQueue) Alloc(ctx context.Context, n int, buf *nbd.Buffer) error {
-	stop := context.AfterFunc(ctx, q.freed.Broadcast)
+	stop := context.AfterFunc(ctx, func() {
+		q.mu.Lock() // so that it does not come between the check and the Wait below
+		defer q.mu.Unlock()
+		q.freed.Broadcast()
+	})
 	defer stop()
 	q.mu.Lock()
 	for q.held+n > q.most && ctx.Err() == nil {

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"rbd/initiator"
+	"rbd/nbd"
+	"rbd/target"
+	"rbd/target/backend"
+	"rbd/verbs"
+	"rbd/verbs/iwarp"
+	"rbd/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// batches is an nbd.Owner that hands completed requests to the test.
+type batches chan *nbd.Request
+
+func (b batches) Complete(batch []*nbd.Request) {
+	for _, r := range batch {
+		b <- r
+	}
+}
+
+// device is an nbdDevice on a target of this process.
+func device(t *testing.T) *nbdDevice {
+	t.Helper()
+	const nqn = "nqn.2026-11.org.example:adapter"
+	ram, err := backend.NewRAM(8<<20, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tg, err := target.New(target.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tg.AddNamespace(target.Export{NQN: nqn, Backend: ram}); err != nil {
+		t.Fatal(err)
+	}
+	p := iwarp.New()
+	l, err := p.Listen(t.Context(), verbs.Addr{Fabric: "iwarp", Host: "127.0.0.1", Port: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving, stop := context.WithCancel(context.Background())
+	var served sync.WaitGroup
+	served.Go(func() { tg.Serve(serving, l, target.PolicyFor(l.Addr(), nil, false)) })
+	ctrl, err := initiator.Connect(t.Context(), p, l.Addr(), initiator.Options{SubNQN: nqn, Queues: 1, BufferSize: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := ctrl.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		stop()
+		served.Wait()
+		if err := tg.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return &nbdDevice{ctrl: ctrl, ns: ctrl.Namespaces()[0]}
+}
+
+// Requests come back once, under their own index, with the data of the disk.
+func TestAdapter(t *testing.T) {
+	d := device(t)
+	done := make(batches, nbd.MaxRequests)
+	q, err := d.OpenQueue(done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(reqs ...*nbd.Request) {
+		t.Helper()
+		q.Submit(reqs)
+		seen := map[int]bool{}
+		for range reqs {
+			r := <-done
+			if r.Err != nil || seen[r.Index] {
+				t.Errorf("request %d: %v", r.Index, r.Err)
+			}
+			seen[r.Index] = true
+		}
+	}
+	var write, read nbd.Request
+	for _, r := range []*nbd.Request{&write, &read} {
+		if !q.TryAlloc(65536, &r.Buf) {
+			t.Fatal("no buffer")
+		}
+		r.Offset, r.Length = 4096, 65536
+	}
+	copy(write.Buf.Data, bytes.Repeat([]byte("adapter!"), 8192))
+	write.Op, write.Index, write.FUA = nbd.OpWrite, 3, true
+	read.Op, read.Index = nbd.OpRead, 7
+	do(&write)
+	do(&read, &nbd.Request{Op: nbd.OpFlush, Index: 200})
+	if !bytes.Equal(write.Buf.Data, read.Buf.Data) {
+		t.Error("what was read is not what was written")
+	}
+	do(&nbd.Request{Op: nbd.OpWriteZeroes, Offset: 4096, Length: 65536, Index: 1}, &nbd.Request{Op: nbd.OpTrim, Offset: 1 << 20, Length: 1 << 20, Index: 2})
+	do(&read)
+	if !bytes.Equal(read.Buf.Data, make([]byte, 65536)) {
+		t.Error("zeroes were not written")
+	}
+	q.Free(&write.Buf)
+	q.Free(&read.Buf)
+	if err := q.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// One connection gets half of the memory, waits for more, and stops waiting when
+// its context ends.
+func TestShareOfMemory(t *testing.T) {
+	d := device(t)
+	q, err := d.OpenQueue(make(batches, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bufs [2]nbd.Buffer
+	for i := range bufs {
+		if !q.TryAlloc(1<<20, &bufs[i]) {
+			t.Fatalf("buffer %d of half of the memory was refused", i)
+		}
+	}
+	var more nbd.Buffer
+	if q.TryAlloc(512, &more) {
+		t.Fatal("more than the share was lent")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := q.Alloc(ctx, 512, &more); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("waiting ended with %v", err)
+	}
+	time.AfterFunc(10*time.Millisecond, func() { q.Free(&bufs[0]) })
+	if err := q.Alloc(t.Context(), 1<<20, &more); err != nil {
+		t.Fatal(err)
+	}
+	q.Free(&more)
+	q.Free(&bufs[1])
+}
+
+// Each error reaches an NBD client as the value that tells it most.
+func TestNBDError(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want error
+	}{
+		{nil, nil},
+		{initiator.ErrReadOnly, nbd.ErrPermission},
+		{initiator.ErrNotSupported, nbd.ErrNotSupported},
+		{initiator.ErrClosed, nbd.ErrShutdown},
+		{initiator.ErrConnectionLost, nbd.ErrIO},
+		{&initiator.RangeError{Err: initiator.ErrOutOfRange}, nbd.ErrInvalid},
+		{&initiator.StatusError{Status: wire.StatusLBAOutOfRange.WithDNR()}, nbd.ErrInvalid},
+		{&initiator.StatusError{Status: wire.StatusCapacityExceeded}, nbd.ErrNoSpace},
+		{&initiator.StatusError{Status: wire.StatusNamespaceWriteProtected.WithDNR()}, nbd.ErrPermission},
+		{&initiator.StatusError{Status: wire.StatusInternalError}, nbd.ErrIO},
+	} {
+		if got := nbdError(c.err); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
+			t.Errorf("%v becomes %v, want %v", c.err, got, c.want)
+		}
+	}
+}
