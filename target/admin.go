@@ -108,7 +108,7 @@ func (q *queue) connectDone(s *slot) {
 
 // logRefusal tells why a host was refused.
 func (t *Target) logRefusal(c *connectRequest, no *refusal) {
-	if skipped, ok := t.errors.allow(); ok {
+	if skipped, ok := t.refusals.allow(); ok {
 		t.log.Warn("connect refused", "host", c.data.HostNQN.String(), "hostid", c.data.HostID.String(),
 			"subsystem", c.data.SubNQN.String(), "queue", c.cmd.QID, "why", no.why, "status", no.status.FabricsString(), "more", skipped)
 	}

@@ -58,7 +58,7 @@ func (c *conn) wake() {
 
 // run is the life of a connection.
 func (c *conn) run() {
-	defer c.t.unregister(c)
+	defer c.t.ended(c)
 	defer c.cut(nil)
 	if reject, err := c.establish(); err != nil {
 		c.t.logConn(c.id.RemoteAddr(), "connection refused", err)
@@ -255,7 +255,7 @@ func (c *conn) logEnd(reason error) {
 
 // logConn logs what any peer can cause, at a bounded rate.
 func (t *Target) logConn(peer net.Addr, what string, err error) {
-	if skipped, ok := t.errors.allow(); ok {
+	if skipped, ok := t.refusals.allow(); ok {
 		t.log.Warn(what, "peer", peer, "err", err, "more", skipped)
 	}
 }

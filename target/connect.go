@@ -95,7 +95,7 @@ func (t *Target) checkHost(q *connectRequest, sub *subsystem) *refusal {
 		return refuse(statusInvalidParameters, "a host NQN of %d bytes", n).at(invalidData, wire.ConnectDataHostNQN)
 	}
 	if !sub.discovery && !q.at.policy.allows(nqn.String()) {
-		return refuse(wire.StatusConnectInvalidHost|wire.StatusDNR, "the host is not allowed; --allow-host %s would allow it", nqn.String()).
+		return refuse(wire.StatusConnectInvalidHost|wire.StatusDNR, "the host is not among those that are allowed here").
 			at(invalidData, wire.ConnectDataHostNQN)
 	}
 	return nil

@@ -60,7 +60,6 @@ type controller struct {
 	events    events
 	features  features
 	errorLog  errorLog
-	started   time.Time
 	// answered are kept requests that unlock answers.
 	answered []*request
 
@@ -86,7 +85,7 @@ func newController(s *subsystem, cntlid uint16, h hostKey, at *endpoint, admin *
 // CSTS. The caller holds mu.
 func (c *controller) enter(next controllerState) {
 	switch next {
-	case controllerDisabled, controllerConnecting:
+	case controllerDisabled:
 		c.csts = 0
 	case controllerEnabled:
 		c.csts = wire.CSTSRDY
@@ -105,9 +104,10 @@ func (c *controller) enter(next controllerState) {
 func (c *controller) admitted(kato time.Duration, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.started = now
-	c.enter(controllerDisabled)
-	c.keepAlive.set(kato, now)
+	if c.state == controllerConnecting {
+		c.enter(controllerDisabled)
+		c.keepAlive.set(kato, now)
+	}
 }
 
 // execute runs an admin queue command. It returns false if the controller keeps
@@ -271,7 +271,11 @@ func (c *controller) await(live bool, limit time.Duration, ready func(error)) {
 	a := c.sub.order.admit(c.host, live, limit, ready)
 	c.sub.mu.Lock()
 	c.admission = a
+	lost := c.queues[0] == nil || c.queues[0].lost
 	c.sub.mu.Unlock()
+	if lost && a != nil { // lose came before it could see the admission
+		c.sub.order.withdraw(a)
+	}
 }
 
 // abandon ends a controller whose Connect was refused after all.

@@ -21,7 +21,7 @@ const (
 
 // env is a target that serves one loopback listener, and a provider to reach it.
 type env struct {
-	t        *testing.T
+	t        testing.TB
 	target   *Target
 	addr     verbs.Addr
 	provider *iwarp.Provider
@@ -35,14 +35,14 @@ func withConfig(f func(*Config)) envOption { return func(c *Config, _ *AccessPol
 func withPolicy(p AccessPolicy) envOption { return func(_ *Config, have *AccessPolicy) { *have = p } }
 
 // testLog shows the target's log in the test's.
-type testLog struct{ t *testing.T }
+type testLog struct{ t testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {
 	l.t.Log(string(b[:len(b)-1]))
 	return len(b), nil
 }
 
-func newEnv(t *testing.T, opts ...envOption) *env {
+func newEnv(t testing.TB, opts ...envOption) *env {
 	t.Helper()
 	cfg := Config{BufferBytes: 8 << 20, Log: slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	policy := AccessPolicy{AnyHost: true}
@@ -98,7 +98,7 @@ func (e *env) addRAM(size int64) backend.Backend {
 
 // hostQueue is the host's side of one queue: raw capsules on a QP.
 type hostQueue struct {
-	t     *testing.T
+	t     testing.TB
 	id    verbs.CMID
 	pd    verbs.PD
 	cq    verbs.CQ
@@ -123,7 +123,7 @@ const (
 // dial connects a queue without Fabrics Connect. pd may be another queue's, to share it.
 func (e *env) dial(qid uint16, depth int) (*hostQueue, error) {
 	req := wire.CMRequest{QID: qid, HRQSize: uint16(depth), HSQSize: uint16(depth - 1)}
-	return e.dialRaw(depth, verbs.ConnParam{PrivateData: req.Append(nil), ResponderResources: 16})
+	return e.dialRaw(depth, verbs.ConnParam{PrivateData: req.Append(nil), ResponderResources: 64})
 }
 
 func (e *env) dialRaw(depth int, p verbs.ConnParam) (*hostQueue, error) {

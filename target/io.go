@@ -175,7 +175,7 @@ func (s *slot) outcome(err error) wire.Status {
 		s.ns.stats.errors.Add(1)
 	}
 	t := s.q.t
-	if skipped, ok := t.errors.allow(); ok {
+	if skipped, ok := t.ioErrors.allow(); ok {
 		t.log.Error("i/o error", "subsystem", s.q.ctrl.sub.nqn, "nsid", s.ns.nsid, "command", op.String(), "err", err, "more", skipped)
 	}
 	return status

@@ -63,8 +63,7 @@ func (t *Target) isStopping() bool {
 func (t *Target) handle(id verbs.CMID, at endpoint) {
 	at.addr = addrPort(id.LocalAddr())
 	c := newConn(t, id, at)
-	if t.register(c) {
-		t.spawn(c.run)
+	if t.start(c) {
 		return
 	}
 	data := wire.CMReject{Reason: wire.RejectNoResources}

@@ -6,19 +6,21 @@ import (
 	"fmt"
 )
 
-// register adds a connection to those that Shutdown ends; false if it has begun, or
+// start runs a connection, which Shutdown will end; false if that has begun, or
 // there are too many.
-func (t *Target) register(c *conn) bool {
+func (t *Target) start(c *conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopping || len(t.conns) >= t.cfg.Connections {
 		return false
 	}
 	t.conns[c] = struct{}{}
+	t.work.Go(c.run)
 	return true
 }
 
-func (t *Target) unregister(c *conn) {
+// ended forgets a connection.
+func (t *Target) ended(c *conn) {
 	t.mu.Lock()
 	delete(t.conns, c)
 	t.mu.Unlock()

@@ -28,8 +28,9 @@ var (
 type Target struct {
 	cfg     Config
 	log     *slog.Logger
-	errors  logLimiter
 	started time.Time
+	// ioErrors and refusals bound what is logged of each.
+	ioErrors, refusals logLimiter
 
 	controllers limit
 
@@ -232,5 +233,5 @@ func (t *Target) subsystem(nqn string) *subsystem {
 	return t.subsystems[nqn]
 }
 
-// spawn runs f on a goroutine for which Shutdown waits.
+// spawn runs f on a goroutine for which Shutdown waits. A connection must be there.
 func (t *Target) spawn(f func()) { t.work.Go(f) }
