@@ -35,7 +35,12 @@ func (s *sink) Readv([]unix.Iovec) (int, error) { return 0, io.EOF }
 // engine is a QP without a receiver goroutine: the test feeds it.
 func engine(t testing.TB, l link, n int) (*side, *sink) {
 	t.Helper()
-	s, out := newSide(t, New().dev, nil, n).bare(t), newSink()
+	return engineOn(t, New().dev, l, n)
+}
+
+func engineOn(t testing.TB, d *device, l link, n int) (*side, *sink) {
+	t.Helper()
+	s, out := newSide(t, d, nil, n).bare(t), newSink()
 	must(t, s.qp.open(out, l))
 	return s, out
 }

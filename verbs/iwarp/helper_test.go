@@ -39,7 +39,7 @@ const (
 
 var qpCap = verbs.QPCap{MaxSendWR: qpDepth, MaxRecvWR: qpDepth, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 128}
 
-// newSide makes everything but the QP, with a region of n random bytes.
+// newSide makes everything but the QP, with a region of n bytes.
 func newSide(t testing.TB, d *device, handler func([]verbs.WC), n int) *side {
 	t.Helper()
 	s := &side{dev: d, ends: make(chan error, 1)}
@@ -51,7 +51,6 @@ func newSide(t testing.TB, d *device, handler func([]verbs.WC), n int) *side {
 	s.cq = c.(*cq)
 	s.mem, err = verbs.AllocMemory(n)
 	must(t, err)
-	fill(s.mem, uint64(n))
 	s.mr, err = s.pd.RegMR(s.mem, allRights)
 	must(t, err)
 	t.Cleanup(func() {
