@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"rbd/verbs"
 	"rbd/verbs/iwarp/internal/frame"
 )
@@ -80,7 +82,7 @@ func (c *cmid) exchange(tcp *net.TCPConn, p verbs.ConnParam) (peer verbs.ConnPar
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return peer, l, fmt.Errorf("no MPA reply within %v", c.dev.opts.replyTimeout)
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET):
 		return peer, l, &verbs.RejectError{Reason: "the peer closed the connection without an MPA reply"}
 	case errors.Is(err, frame.ErrNotMPA):
 		return peer, l, fmt.Errorf("the peer is not an iWARP one: %w", err)
