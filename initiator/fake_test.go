@@ -24,6 +24,7 @@ type fakeConn struct {
 	pend  []verbs.WC // completions of sends that the provider keeps back
 	recvs []verbs.RecvWR
 	posts int // calls of PostSend
+	asked verbs.ConnParam
 
 	keepData bool
 	lag      bool // keep completions of sends back until release
@@ -149,7 +150,8 @@ func (c *fakeCQ) Destroy() error { return nil }
 // CMID and QP.
 
 func (f *fakeConn) CreateQP(verbs.PD, verbs.QPInitAttr) (verbs.QP, error) { return fakeQP{f}, nil }
-func (f *fakeConn) Connect(context.Context, verbs.ConnParam) (verbs.ConnParam, error) {
+func (f *fakeConn) Connect(_ context.Context, p verbs.ConnParam) (verbs.ConnParam, error) {
+	f.asked = p
 	return verbs.ConnParam{}, nil
 }
 func (f *fakeConn) Disconnect() error             { return nil }

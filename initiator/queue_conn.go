@@ -15,6 +15,12 @@ import (
 // queue. Peers want a power of two; Linux takes up to 128.
 const maxReads = 128
 
+// minReceives is the least HRQSIZE that is announced. nvmet sizes its send queue by
+// it, for a read in pieces of as few SGEs as its device takes, and lets a read that
+// needs more work requests than it has wait for ever: over siw a read of 1 MiB
+// needs 11. Linux as host announces no fewer than 16.
+const minReceives = 16
+
 // queueConn is the RDMA connection of a queue.
 type queueConn struct {
 	id             verbs.CMID
@@ -28,20 +34,21 @@ func (q *Queue) open(ctx context.Context, id verbs.CMID, pd verbs.PD, cntlid uin
 	q.conn.id = id
 	slots := len(q.x.slots)
 	entries := slots + 1 // a queue of n entries holds n-1 commands
+	receives := max(entries, minReceives)
 	dev := id.Device()
 	attr := dev.Attr()
-	if entries > attr.MaxQPWR || entries > attr.MaxCQE {
+	if receives > attr.MaxQPWR || receives > attr.MaxCQE {
 		return fmt.Errorf("queue of %d entries: device %s has %d work requests and %d completions: %w",
-			entries, dev.Name(), attr.MaxQPWR, attr.MaxCQE, verbs.ErrInvalid)
+			receives, dev.Name(), attr.MaxQPWR, attr.MaxCQE, verbs.ErrInvalid)
 	}
-	if err := q.register(pd, slots, entries); err != nil {
+	if err := q.register(pd, slots, receives); err != nil {
 		return err
 	}
 	var err error
 	if q.conn.sendCQ, err = dev.CreateCQ(verbs.CQAttr{Depth: entries}); err != nil {
 		return fmt.Errorf("create send completion queue: %w", err)
 	}
-	if q.conn.recvCQ, err = dev.CreateCQ(verbs.CQAttr{Depth: entries, Handler: q.handle}); err != nil {
+	if q.conn.recvCQ, err = dev.CreateCQ(verbs.CQAttr{Depth: receives, Handler: q.handle}); err != nil {
 		return fmt.Errorf("create receive completion queue: %w", err)
 	}
 	sges := min(2, attr.MaxSGE)
@@ -50,7 +57,7 @@ func (q *Queue) open(ctx context.Context, id verbs.CMID, pd verbs.PD, cntlid uin
 	}
 	q.conn.qp, err = id.CreateQP(pd, verbs.QPInitAttr{
 		SendCQ: q.conn.sendCQ, RecvCQ: q.conn.recvCQ,
-		Cap: verbs.QPCap{MaxSendWR: entries, MaxRecvWR: entries, MaxSendSGE: sges, MaxRecvSGE: 1},
+		Cap: verbs.QPCap{MaxSendWR: entries, MaxRecvWR: receives, MaxSendSGE: sges, MaxRecvSGE: 1},
 	})
 	if err != nil {
 		return fmt.Errorf("create queue pair: %w", err)
@@ -58,7 +65,7 @@ func (q *Queue) open(ctx context.Context, id verbs.CMID, pd verbs.PD, cntlid uin
 	if err := q.conn.qp.PostRecv(q.rcv.all); err != nil {
 		return err
 	}
-	request := wire.CMRequest{QID: q.id, HRQSize: uint16(entries), HSQSize: uint16(entries - 1), CNTLID: cntlid}
+	request := wire.CMRequest{QID: q.id, HRQSize: uint16(receives), HSQSize: uint16(entries - 1), CNTLID: cntlid}
 	reply, err := id.Connect(ctx, verbs.ConnParam{
 		PrivateData:        request.Append(nil),
 		ResponderResources: readDepth(attr.MaxQPRdAtom),
@@ -75,20 +82,20 @@ func (q *Queue) open(ctx context.Context, id verbs.CMID, pd verbs.PD, cntlid uin
 }
 
 // register makes the memory of the capsules, command and response.
-func (q *Queue) register(pd verbs.PD, slots, entries int) (err error) {
+func (q *Queue) register(pd verbs.PD, slots, receives int) (err error) {
 	if q.capsules.mem, err = verbs.AllocMemory(slots * capsuleStride); err != nil {
 		return fmt.Errorf("command capsules: %w", err)
 	}
 	if q.capsules.mr, err = pd.RegMR(q.capsules.mem, verbs.AccessRemoteRead); err != nil {
 		return fmt.Errorf("register command capsules: %w", err)
 	}
-	if q.rcv.mem, err = verbs.AllocMemory(entries * responseStride); err != nil {
+	if q.rcv.mem, err = verbs.AllocMemory(receives * responseStride); err != nil {
 		return fmt.Errorf("response capsules: %w", err)
 	}
 	if q.rcv.mr, err = pd.RegMR(q.rcv.mem, verbs.AccessLocalWrite); err != nil {
 		return fmt.Errorf("register response capsules: %w", err)
 	}
-	q.rcv.prepare(entries)
+	q.rcv.prepare(receives)
 	return nil
 }
 

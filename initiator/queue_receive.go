@@ -24,7 +24,7 @@ type responses struct {
 	cqes  []wire.CQE
 }
 
-// prepare makes the work requests for n entries.
+// prepare makes the work requests for n receives.
 func (r *responses) prepare(n int) {
 	r.all = make([]verbs.RecvWR, n)
 	r.sges = make([]verbs.SGE, n)

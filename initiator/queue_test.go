@@ -128,6 +128,21 @@ func TestQueueTrim(t *testing.T) {
 	}
 }
 
+// Protects small queues on Linux: nvmet sizes its send queue by HRQSIZE, and hangs
+// on a read of 1 MiB if that is less than 11.
+func TestQueueReceives(t *testing.T) {
+	for _, c := range []struct{ slots, receives int }{{1, 16}, {14, 16}, {15, 16}, {31, 32}, {127, 128}} {
+		f := newFixture(t, c.slots, 0)
+		var asked wire.CMRequest
+		if err := asked.Parse(f.asked.PrivateData); err != nil {
+			t.Fatal(err)
+		}
+		if int(asked.HRQSize) != c.receives || len(f.recvs) != c.receives || int(asked.HSQSize) != c.slots {
+			t.Errorf("%d slots: HRQSIZE %d with %d receives posted, HSQSIZE %d, want %d and %d", c.slots, asked.HRQSize, len(f.recvs), asked.HSQSize, c.receives, c.slots)
+		}
+	}
+}
+
 // Protects the batch rules: one post for all that have slots, the rest in order
 // into the slots of one batch of answers with one post, and owners told in groups.
 func TestQueueBatches(t *testing.T) {
