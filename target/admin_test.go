@@ -89,7 +89,7 @@ func TestIdentify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.target.AddNamespace(Export{NQN: testNQN, NSID: 5, Backend: readOnly{ram}}); err != nil {
+	if _, err := e.target.AddNamespace(Export{NQN: testNQN, NSID: 5, Backend: backend.ReadOnly(ram)}); err != nil {
 		t.Fatal(err)
 	}
 	q, cntlid := e.admin(testNQN)
@@ -168,15 +168,6 @@ func TestIdentify(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", c.id, cqe.Status, c.want)
 		}
 	}
-}
-
-// readOnly makes a backend that says it is read-only.
-type readOnly struct{ backend.Backend }
-
-func (b readOnly) Attributes() backend.Attributes {
-	a := b.Backend.Attributes()
-	a.ReadOnly = true
-	return a
 }
 
 // TestFeatures protects the features, and the errors for those that are not there.

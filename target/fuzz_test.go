@@ -276,7 +276,7 @@ func fuzzTarget(t *testing.T) (*Target, *deviceResources) {
 		}
 		var ns backend.Backend = b
 		if i == 1 {
-			ns = readOnly{b}
+			ns = backend.ReadOnly(b)
 		}
 		if _, err := target.AddNamespace(Export{NQN: testNQN, Backend: ns}); err != nil {
 			t.Fatal(err)

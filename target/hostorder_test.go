@@ -55,9 +55,9 @@ func TestHostOrder(t *testing.T) {
 		expect("first", "second")
 
 		admit("settles", a, true)
-		time.Sleep(settleTime - 1)
+		time.Sleep(settleTime - time.Microsecond)
 		expect()
-		time.Sleep(1)
+		time.Sleep(time.Microsecond)
 		expect("settles")
 
 		admit("loss while it settles", a, true)

@@ -35,7 +35,10 @@ func TestIOErrors(t *testing.T) {
 	e := newEnv(t)
 	e.addRAM(1 << 20) // 2048 blocks
 	ro, err := backend.NewRAM(1<<20, 512)
-	e.add(readOnly{ro}, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.add(backend.ReadOnly(ro), nil)
 	_, cntlid := e.admin(testNQN)
 	q := e.io(cntlid, 1, 16)
 	q.fill(0, 2048, 7)

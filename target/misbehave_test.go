@@ -110,7 +110,7 @@ func TestCommandFlood(t *testing.T) {
 
 // TestNoConnect protects the target from connections that never say who they are.
 func TestNoConnect(t *testing.T) {
-	e := newEnv(t, withConfig(func(c *Config) { c.ConnectTimeout = 50 * time.Millisecond }))
+	e := newEnv(t, withConfig(func(c *Config) { c.ConnectTimeout = 500 * time.Millisecond }))
 	e.addRAM(1 << 20)
 	q, err := e.dial(0, 32)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestNoConnect(t *testing.T) {
 	}
 	q.lost()
 	admin, _ := e.admin(testNQN)
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(600 * time.Millisecond)
 	admin.must(wire.KeepAliveSQE())
 }
 

@@ -102,30 +102,6 @@ type capsule struct {
 	n    uint32
 }
 
-// slotList is a queue of slots.
-type slotList struct{ head, tail *slot }
-
-func (l *slotList) push(s *slot) {
-	s.next = nil
-	if l.tail != nil {
-		l.tail.next = s
-	} else {
-		l.head = s
-	}
-	l.tail = s
-}
-
-func (l *slotList) pop() *slot {
-	s := l.head
-	if s != nil {
-		if l.head = s.next; l.head == nil {
-			l.tail = nil
-		}
-		s.next = nil
-	}
-	return s
-}
-
 // complete is the CQ handler.
 func (q *queue) complete(batch []verbs.WC) {
 	q.mu.Lock()

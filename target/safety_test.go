@@ -19,36 +19,48 @@ func truncate(path string, n int64) error { return os.Truncate(path, n) }
 // held is a RAM backend whose writes wait until they are let go.
 type held struct {
 	backend.Backend
-	began chan struct{} // one for each write that has begun
-	let   chan struct{} // closed, or one for each write that may go on
+	began   chan struct{} // one for each write that has begun
+	let     chan struct{} // closed when they may go on
+	flushes atomic.Int32
 }
 
 func newHeld(t *testing.T) *held {
 	t.Helper()
 	h := &held{began: make(chan struct{}, 1000), let: make(chan struct{})}
 	h.Backend = backend.Intercept(mustRAM(t), func(op backend.Op, _, _ int64) error {
-		if op == backend.OpWrite {
+		switch op {
+		case backend.OpWrite:
 			h.began <- struct{}{}
 			<-h.let
+		case backend.OpFlush:
+			h.flushes.Add(1)
 		}
 		return nil
 	})
 	return h
 }
 
+// heldWrite is a target with a host that has one write, command 77, in hand.
+func heldWrite(t *testing.T, opts ...envOption) (e *env, h *held, admin, q *hostQueue, cntlid uint16) {
+	t.Helper()
+	e = newEnv(t, opts...)
+	h = newHeld(t)
+	e.add(h, nil)
+	admin, cntlid = e.admin(testNQN)
+	q = e.io(cntlid, 1, 16)
+	copy(q.data(512), bytes.Repeat([]byte("old "), 128))
+	sqe := q.rangeCmd(wire.IOWrite, 0, 1)
+	sqe.CID = 77
+	q.send(sqe, nil)
+	<-h.began
+	return e, h, admin, q, cntlid
+}
+
 // TestWritesOfALostConnection protects the order of a host's writes: what a lost
 // connection has begun is done before the same host's next controller can do I/O,
 // and other hosts do not wait for it.
 func TestWritesOfALostConnection(t *testing.T) {
-	e := newEnv(t)
-	h := newHeld(t)
-	e.add(h, nil)
-	admin, cntlid := e.admin(testNQN)
-	q := e.io(cntlid, 1, 16)
-	copy(q.data(512), bytes.Repeat([]byte("old"), 170))
-	sqe := q.rangeCmd(wire.IOWrite, 0, 1)
-	q.send(sqe, nil)
-	<-h.began
+	e, h, admin, q, _ := heldWrite(t)
 	q.close()
 	admin.close()
 
@@ -91,13 +103,7 @@ func TestWritesOfALostConnection(t *testing.T) {
 // TestConnectDoesNotWaitForEver protects a host from waiting for a disk that hangs,
 // and that it may try again.
 func TestConnectDoesNotWaitForEver(t *testing.T) {
-	e := newEnv(t, withConfig(func(c *Config) { c.DrainTimeout = 100 * time.Millisecond }))
-	h := newHeld(t)
-	e.add(h, nil)
-	admin, cntlid := e.admin(testNQN)
-	q := e.io(cntlid, 1, 16)
-	q.send(q.rangeCmd(wire.IOWrite, 0, 1), nil)
-	<-h.began
+	e, h, admin, q, _ := heldWrite(t, withConfig(func(c *Config) { c.DrainTimeout = 100 * time.Millisecond }))
 	admin.close()
 	q.lost() // with the admin queue the whole association ends
 	again, err := e.dial(0, 32)
@@ -135,13 +141,7 @@ func TestSecondController(t *testing.T) {
 // TestLostIOQueue protects a controller from the loss of one of its queues, and the
 // queue's identifier from being used before it is free.
 func TestLostIOQueue(t *testing.T) {
-	e := newEnv(t)
-	h := newHeld(t)
-	e.add(h, nil)
-	admin, cntlid := e.admin(testNQN)
-	q := e.io(cntlid, 1, 16)
-	q.send(q.rangeCmd(wire.IOWrite, 0, 1), nil)
-	<-h.began
+	e, h, admin, q, cntlid := heldWrite(t)
 	q.close()
 	e.until("the loss is noticed", func() bool {
 		s := e.target.subsystem(testNQN)
@@ -167,17 +167,8 @@ func TestLostIOQueue(t *testing.T) {
 // TestShutdownFinishes protects what was accepted before a shutdown: it is done,
 // answered and flushed, and nothing new begins.
 func TestShutdownFinishes(t *testing.T) {
-	e := newEnv(t)
-	h := newHeld(t)
-	var flushes atomic.Int32
-	e.add(writeBack{h, &flushes}, nil)
-	admin, cntlid := e.admin(testNQN)
+	e, h, admin, q, _ := heldWrite(t)
 	admin.aer(1000)
-	q := e.io(cntlid, 1, 16)
-	sqe := q.rangeCmd(wire.IOWrite, 0, 1)
-	sqe.CID = 77
-	q.send(sqe, nil)
-	<-h.began
 	done := make(chan error, 1)
 	go func() { done <- e.target.Shutdown(t.Context()) }()
 	e.until("the target stops", e.target.isStopping)
@@ -198,7 +189,7 @@ func TestShutdownFinishes(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
-	if flushes.Load() == 0 {
+	if h.flushes.Load() == 0 {
 		t.Error("the backend was not flushed")
 	}
 	if err := e.target.Shutdown(t.Context()); !errors.Is(err, ErrShutdown) {
@@ -225,13 +216,7 @@ func (b writeBack) Flush() error {
 
 // TestShutdownIsBounded protects an administrator from a disk that hangs.
 func TestShutdownIsBounded(t *testing.T) {
-	e := newEnv(t)
-	h := newHeld(t)
-	e.add(h, nil)
-	_, cntlid := e.admin(testNQN)
-	q := e.io(cntlid, 1, 16)
-	q.send(q.rangeCmd(wire.IOWrite, 0, 1), nil)
-	<-h.began
+	e, h, _, q, _ := heldWrite(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := e.target.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -304,13 +289,7 @@ func (b flagSpy) TryWriteAt(p []byte, off int64, flags backend.Flags) error {
 
 // TestRemoveNamespaceWaits protects a backend from being closed under a command.
 func TestRemoveNamespaceWaits(t *testing.T) {
-	e := newEnv(t)
-	h := newHeld(t)
-	e.add(h, nil)
-	_, cntlid := e.admin(testNQN)
-	q := e.io(cntlid, 1, 16)
-	q.send(q.rangeCmd(wire.IOWrite, 0, 1), nil)
-	<-h.began
+	e, h, _, q, _ := heldWrite(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := e.target.RemoveNamespace(ctx, testNQN, 1); !errors.Is(err, context.DeadlineExceeded) {

@@ -102,6 +102,30 @@ func (s *slot) enter(next slotState) {
 // moving: the peer has to do its part of RDMA work.
 func (s slotState) moving() bool { return s == slotFetching || s == slotResponding }
 
+// slotList is a line of slots.
+type slotList struct{ head, tail *slot }
+
+func (l *slotList) push(s *slot) {
+	s.next = nil
+	if l.tail != nil {
+		l.tail.next = s
+	} else {
+		l.head = s
+	}
+	l.tail = s
+}
+
+func (l *slotList) pop() *slot {
+	s := l.head
+	if s != nil {
+		if l.head = s.next; l.head == nil {
+			l.tail = nil
+		}
+		s.next = nil
+	}
+	return s
+}
+
 // Work request identifiers carry the kind of work and the index of its slot or
 // receive buffer.
 type workKind uint8

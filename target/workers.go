@@ -13,9 +13,9 @@ const maxWorkers = 32
 type workers struct {
 	start func() // w.run, made once: a go statement with it allocates nothing
 
-	mu         sync.Mutex
-	head, tail *slot
-	running    int
+	mu      sync.Mutex
+	queued  slotList
+	running int
 }
 
 func newWorkers() *workers {
@@ -27,13 +27,7 @@ func newWorkers() *workers {
 // submit hands a slot over until its queue gets it back.
 func (w *workers) submit(s *slot) {
 	w.mu.Lock()
-	s.next = nil
-	if w.tail != nil {
-		w.tail.next = s
-	} else {
-		w.head = s
-	}
-	w.tail = s
+	w.queued.push(s)
 	more := w.running < maxWorkers
 	if more {
 		w.running++
@@ -47,17 +41,12 @@ func (w *workers) submit(s *slot) {
 func (w *workers) run() {
 	for {
 		w.mu.Lock()
-		s := w.head
+		s := w.queued.pop()
 		if s == nil {
 			w.running--
 			w.mu.Unlock()
 			return
 		}
-		w.head = s.next
-		if w.head == nil {
-			w.tail = nil
-		}
-		s.next = nil
 		w.mu.Unlock()
 		s.status = s.runIO()
 		s.q.post(s)

@@ -93,3 +93,19 @@ func TestLimit(t *testing.T) {
 		})
 	}
 }
+
+// TestReadOnly protects what is exported with ro from every change.
+func TestReadOnly(t *testing.T) {
+	b := ReadOnly(newTestRAM(t))
+	p := make([]byte, 512)
+	for name, err := range map[string]error{
+		"write": b.WriteAt(p, 0, 0), "try": b.TryWriteAt(p, 0, FUA), "trim": b.Trim(0, 512), "zeroes": b.WriteZeroes(0, 512, 0),
+	} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := errors.Join(b.ReadAt(p, 0), b.TryReadAt(p, 0), b.Flush()); err != nil || !b.Attributes().ReadOnly {
+		t.Errorf("reading: %v", err)
+	}
+}
