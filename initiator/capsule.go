@@ -12,9 +12,13 @@ const (
 	// maxInCapsule bounds the in-capsule data that is sent, whatever more the
 	// controller would take.
 	maxInCapsule = 8192
+	// zeroesSize is how many zeros lie behind the capsules of a queue, for writes in
+	// place of Write Zeroes.
+	zeroesSize = 64 << 10
 )
 
-// capsules is the registered memory of a queue's command capsules, one per slot.
+// capsules is the registered memory of a queue's command capsules, one per slot,
+// and, behind them, of zeros.
 type capsules struct {
 	mem []byte
 	mr  verbs.MR
@@ -47,6 +51,12 @@ func (c *capsules) build(x *exchange, i int, r *Request) []verbs.SGE {
 		sqe.SetFUA(r.FUA)
 		inside = c.data(&sqe, r, r.chunk, true)
 	case OpWriteZeroes:
+		if r.zeroesAsData {
+			sqe = r.rangeSQE(wire.IOWrite, min(r.info.maxTransfer, zeroesSize))
+			sqe.SetFUA(r.FUA)
+			sqe.SGL = wire.KeyedSGL(c.mr.Addr()+uint64(len(c.mem)-zeroesSize), uint32(r.chunk), c.mr.RKey(), false)
+			break
+		}
 		sqe = r.rangeSQE(wire.IOWriteZeroes, r.info.maxZeroes)
 		sqe.SetFUA(r.FUA)
 		sqe.SetDEAC(r.info.deallocateZeroes && !r.NoUnmap)

@@ -1,6 +1,8 @@
 package initiator
 
 import (
+	"errors"
+
 	"rbd/verbs"
 	"rbd/wire"
 )
@@ -38,6 +40,9 @@ type exchange struct {
 
 	head, tail *Request // waiting for a slot, in order
 
+	// noZeroes has the namespaces for which Write Zeroes was refused.
+	noZeroes map[uint32]bool
+
 	// lagging counts slots that were answered while the SEND has not completed,
 	// held those among them whose request waits for it.
 	lagging, held int
@@ -52,6 +57,7 @@ func newExchange(slots int) *exchange {
 		slots:    make([]slot, slots),
 		free:     make([]uint16, 0, slots),
 		finished: make([]*Request, 0, slots),
+		noZeroes: make(map[uint32]bool),
 	}
 	for i := slots - 1; i >= 0; i-- {
 		x.free = append(x.free, uint16(i))
@@ -183,6 +189,11 @@ func (x *exchange) settle(r *Request, c *wire.CQE) {
 		x.finish(r, nil)
 		return
 	}
+	if x.refusesZeroes(r, c.Status) {
+		x.noZeroes[r.NSID], r.zeroesAsData = true, true
+		x.enqueue(r)
+		return
+	}
 	if !c.Status.OK() {
 		x.finish(r, &StatusError{
 			Op: r.Op, NSID: r.NSID, Offset: r.Offset + r.done, Length: r.chunk, Status: c.Status,
@@ -194,6 +205,13 @@ func (x *exchange) settle(r *Request, c *wire.CQE) {
 		return
 	}
 	x.finish(r, nil)
+}
+
+// refusesZeroes says that a controller which announced Write Zeroes does not have
+// it for this namespace. nvmet answers so when its file or device can't zero a
+// range, and Linux as host then writes zeros too (blkdev_issue_zeroout).
+func (x *exchange) refusesZeroes(r *Request, s wire.Status) bool {
+	return r.Op == OpWriteZeroes && !r.zeroesAsData && errors.Is(s, wire.StatusInvalidOpcode) && r.info.BlockSize <= zeroesSize
 }
 
 func (x *exchange) finish(r *Request, err error) {

@@ -119,6 +119,7 @@ func (q *Queue) admit(r *Request) error {
 		return fmt.Errorf("namespace %d: %w", r.NSID, ErrNoNamespace)
 	}
 	r.info = ns.info.Load()
+	r.zeroesAsData = q.x.noZeroes[r.NSID]
 	return r.info.check(r)
 }
 

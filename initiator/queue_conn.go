@@ -83,7 +83,7 @@ func (q *Queue) open(ctx context.Context, id verbs.CMID, pd verbs.PD, cntlid uin
 
 // register makes the memory of the capsules, command and response.
 func (q *Queue) register(pd verbs.PD, slots, receives int) (err error) {
-	if q.capsules.mem, err = verbs.AllocMemory(slots * capsuleStride); err != nil {
+	if q.capsules.mem, err = verbs.AllocMemory(slots*capsuleStride + zeroesSize); err != nil {
 		return fmt.Errorf("command capsules: %w", err)
 	}
 	if q.capsules.mr, err = pd.RegMR(q.capsules.mem, verbs.AccessRemoteRead); err != nil {

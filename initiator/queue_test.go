@@ -128,6 +128,48 @@ func TestQueueTrim(t *testing.T) {
 	}
 }
 
+// Protects write zeroes on targets that announce the command and refuse it for some
+// namespaces, as nvmet does for a file on tmpfs: zeros go as data then, from the
+// refusal on, and any other error is still an error.
+func TestQueueZeroesAsData(t *testing.T) {
+	f := newFixture(t, 4, 4096)
+	o := newCollector()
+	zeroes := func(off, length uint64, refused bool) {
+		t.Helper()
+		r := f.req(o, OpWriteZeroes, off, length)
+		r.FUA = true
+		f.q.Submit([]*Request{r})
+		if refused {
+			f.answer(wire.CQE{CID: f.take()[0].CID, Status: wire.StatusInvalidOpcode.WithDNR()})
+		}
+		for at := off; at < off+length; at += zeroesSize {
+			n := min(off+length-at, zeroesSize)
+			s := f.take()[0]
+			if s.Opcode != uint8(wire.IOWrite) || s.SLBA() != at>>9 || uint64(s.Blocks())<<9 != n || !s.FUA() || uint64(s.SGL.Length) != n {
+				t.Errorf("command %v for %d bytes at %d", (*wire.IOSQE)(&s), n, at)
+			}
+			if data := f.bytes(s.SGL.Addr, s.SGL.Length, s.SGL.Key); bytes.ContainsFunc(data, func(c rune) bool { return c != 0 }) {
+				t.Error("the data is not zeros")
+			}
+			f.answer(ok(s))
+		}
+		o.wait(t, 1)
+		if r.Err != nil {
+			t.Error(r.Err)
+		}
+	}
+	zeroes(512, 96<<10, true) // done as two writes
+	zeroes(4096, 8192, false) // the command is not even tried
+	g := newFixture(t, 4, 4096)
+	r := g.req(o, OpWriteZeroes, 0, 512)
+	g.q.Submit([]*Request{r})
+	g.answer(wire.CQE{CID: g.take()[0].CID, Status: wire.StatusInternalError})
+	o.wait(t, 1)
+	if !errors.Is(r.Err, wire.StatusInternalError) {
+		t.Errorf("error is %v", r.Err)
+	}
+}
+
 // Protects small queues on Linux: nvmet sizes its send queue by HRQSIZE, and hangs
 // on a read of 1 MiB if that is less than 11.
 func TestQueueReceives(t *testing.T) {

@@ -77,8 +77,11 @@ type Request struct {
 	info  *NamespaceInfo // as it was at Submit
 	done  uint64         // bytes that have been answered
 	chunk uint64         // bytes of the command that is out
-	cmd   *command       // for opCommand
-	call  *call          // for requests of the blocking API
+	// zeroesAsData: the controller has refused Write Zeroes for the namespace, and
+	// gets zeros as data.
+	zeroesAsData bool
+	cmd          *command // for opCommand
+	call         *call    // for requests of the blocking API
 }
 
 // Owner is told of the requests that are over.
