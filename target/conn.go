@@ -73,7 +73,6 @@ func (c *conn) run() {
 		}
 		return
 	}
-	close(c.ready)
 	reason := c.watch()
 	c.logEnd(reason)
 	c.teardown(reason)
@@ -122,6 +121,7 @@ func (c *conn) establish() (reject wire.RejectReason, err error) {
 	if c.cq, err = c.q.attach(c.id, dev.pd); err != nil {
 		return wire.RejectNoResources, errors.Join(err, c.q.mem.free())
 	}
+	close(c.ready) // before Accept: commands may come before it returns
 	ctx, cancel := context.WithTimeout(c.ctx, acceptTimeout)
 	defer cancel()
 	reply := wire.CMReply{CRQSize: uint16(depth)}
