@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +34,6 @@ var (
 
 // conn is one connection. See the package documentation for who owns what.
 type conn struct {
-	nc   net.Conn
 	sock *sockio.Conn
 	log  *slog.Logger
 
@@ -73,15 +71,9 @@ type conn struct {
 	wantSlots, wantBytes int
 }
 
-// streamConn is a socket that can be read and written with iovecs.
-type streamConn interface {
-	net.Conn
-	syscall.Conn
-}
-
 // newConn makes the connection ready for its handshake.
 func newConn(nc net.Conn, log *slog.Logger) (*conn, error) {
-	sc, ok := nc.(streamConn)
+	sc, ok := nc.(sockio.NetConn)
 	if !ok {
 		return nil, fmt.Errorf("connection of type %T has no file descriptor", nc)
 	}
@@ -89,7 +81,7 @@ func newConn(nc net.Conn, log *slog.Logger) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{nc: nc, sock: sock, log: log, stage: make([]byte, stageSize)}
+	c := &conn{sock: sock, log: log, stage: make([]byte, stageSize)}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -97,10 +89,10 @@ func newConn(nc net.Conn, log *slog.Logger) (*conn, error) {
 // serve runs the connection from its greeting to its end, and answers nil when
 // the client has left by the rules.
 func (c *conn) serve(exports []Export, timeout, stall time.Duration) error {
-	defer c.nc.Close()
+	defer c.sock.Close()
 	// A context that ends, for whatever reason, ends a wait for the client. A
 	// deadline can't be set only when the connection is closed already.
-	defer context.AfterFunc(c.ctx, func() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(c.ctx, func() { _ = c.sock.SetReadDeadline(time.Unix(1, 0)) })()
 	ok, err := c.handshake(exports, timeout)
 	if !ok {
 		return err
@@ -138,7 +130,7 @@ func (c *conn) serve(exports []Export, timeout, stall time.Duration) error {
 // error if the client wanted none.
 func (c *conn) handshake(exports []Export, timeout time.Duration) (bool, error) {
 	timer := time.AfterFunc(timeout, func() {
-		_ = c.nc.SetWriteDeadline(time.Unix(1, 0))
+		_ = c.sock.SetWriteDeadline(time.Unix(1, 0))
 		c.cancel(fmt.Errorf("%w: not done within %v", errHandshake, timeout))
 	})
 	defer timer.Stop()
@@ -161,7 +153,7 @@ func (c *conn) negotiate(h *handshake) error {
 		c.r += n
 		over := err != nil || h.state == negotiated || h.state == aborted
 		if len(h.out) > 0 && (over || n == 0 || len(h.out) > stageSize) {
-			_, werr := c.nc.Write(h.out)
+			_, werr := c.sock.Write(h.out)
 			if err == nil && h.state != aborted { // who has aborted need not wait for the reply
 				err = werr
 			}
@@ -199,7 +191,7 @@ func (c *conn) fail(err error) {
 	}
 	c.broken, c.err = true, err
 	c.cancel(err)
-	c.nc.Close()
+	c.sock.Close()
 }
 
 // stop makes the reader end. What is in flight is answered.

@@ -136,8 +136,7 @@ func (s *Server) serveConn(nc net.Conn, log *slog.Logger) error {
 		return err
 	}
 	if err := s.enter(c); err != nil {
-		nc.Close()
-		return err
+		return errors.Join(err, c.sock.Close())
 	}
 	defer s.leave(c)
 	timeout := s.HandshakeTimeout

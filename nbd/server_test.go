@@ -10,6 +10,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -397,6 +398,8 @@ func TestShutdownIsBounded(t *testing.T) {
 // that takes them slowly lose any.
 func TestShutdownWithUnreadReplies(t *testing.T) {
 	ram := newRAM(t, 1<<20)
+	var reads atomic.Int64
+	ram.Fault = func(*nbd.Request) error { reads.Add(1); return nil }
 	s := start(t, ram, nbd.SetStall(500*time.Millisecond))
 	stuck, slow := s.open(t, nbdtest.Structured), s.open(t, nbdtest.Structured)
 	const count = 20
@@ -406,7 +409,7 @@ func TestShutdownWithUnreadReplies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for ram.InUse() < 2*count-6 { // all but what fits into the sockets
+	for reads.Load() < 2*count {
 		time.Sleep(time.Millisecond)
 	}
 	done := make(chan struct{})

@@ -16,27 +16,29 @@ import (
 )
 
 // pair is two connected unix stream sockets, each with its sockio side.
-func pair(t testing.TB) (a, b *sockio.Conn, ca, cb *net.UnixConn) {
+func pair(t testing.TB) (a, b *sockio.Conn) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if ca, err = net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr)); err != nil {
+	ca, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if cb, err = l.AcceptUnix(); err != nil {
+	cb, err := l.AcceptUnix()
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { ca.Close(); cb.Close() })
 	if a, err = sockio.New(ca); err != nil {
 		t.Fatal(err)
 	}
 	if b, err = sockio.New(cb); err != nil {
 		t.Fatal(err)
 	}
-	return a, b, ca, cb
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b
 }
 
 func iovecs(bs ...[]byte) []unix.Iovec {
@@ -49,7 +51,7 @@ func iovecs(bs ...[]byte) []unix.Iovec {
 
 // Scattered memory leaves and arrives in the order of the iovecs.
 func TestGatherScatter(t *testing.T) {
-	a, b, _, _ := pair(t)
+	a, b := pair(t)
 	if n, err := a.TryWritev(iovecs([]byte("head"), nil, []byte("payload")), true); n != 11 || err != nil {
 		t.Fatalf("write: %d, %v", n, err)
 	}
@@ -64,7 +66,7 @@ func TestGatherScatter(t *testing.T) {
 
 // A full socket makes TryWritev answer at once and Writev wait; all bytes arrive once.
 func TestFullSocket(t *testing.T) {
-	a, b, ca, _ := pair(t)
+	a, b := pair(t)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	sent := 0
 	for {
@@ -88,7 +90,7 @@ func TestFullSocket(t *testing.T) {
 			}
 			iov = sockio.Advance(iov, n)
 		}
-		done <- ca.Close()
+		done <- a.Close()
 	}()
 	var got bytes.Buffer
 	buf := make([]byte, 50000)
@@ -112,17 +114,17 @@ func TestFullSocket(t *testing.T) {
 
 // Nothing there: TryReadv says so, Readv ends with the deadline or the close.
 func TestEmptySocket(t *testing.T) {
-	a, _, ca, _ := pair(t)
+	a, _ := pair(t)
 	buf := make([]byte, 1)
 	if _, err := a.TryReadv(iovecs(buf)); !errors.Is(err, sockio.ErrWouldBlock) {
 		t.Fatalf("try: %v", err)
 	}
-	ca.SetReadDeadline(time.Now().Add(time.Millisecond))
+	a.SetReadDeadline(time.Now().Add(time.Millisecond))
 	if _, err := a.Readv(iovecs(buf)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("deadline: %v", err)
 	}
-	ca.SetReadDeadline(time.Time{})
-	time.AfterFunc(time.Millisecond, func() { ca.Close() })
+	a.SetReadDeadline(time.Time{})
+	time.AfterFunc(time.Millisecond, func() { a.Close() })
 	if _, err := a.Readv(iovecs(buf)); err == nil {
 		t.Fatal("read on a closed socket succeeded")
 	}
@@ -131,13 +133,13 @@ func TestEmptySocket(t *testing.T) {
 // Advance drops whole iovecs, then a part of the next.
 func TestAdvance(t *testing.T) {
 	for n, want := range map[int]string{0: "abcdef", 2: "cdef", 3: "def", 4: "ef", 6: ""} {
-		a, b, ca, _ := pair(t)
+		a, b := pair(t)
 		if left := sockio.Advance(iovecs([]byte("abc"), []byte("def")), n); len(left) > 0 {
 			if _, err := a.TryWritev(left, false); err != nil {
 				t.Fatal(err)
 			}
 		}
-		ca.Close()
+		a.Close()
 		buf := make([]byte, 8)
 		k, err := b.Readv(iovecs(buf))
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -151,7 +153,7 @@ func TestAdvance(t *testing.T) {
 
 // The data path may not produce garbage.
 func TestNoAllocations(t *testing.T) {
-	a, b, _, _ := pair(t)
+	a, b := pair(t)
 	out, in := iovecs(make([]byte, 64), make([]byte, 4096)), iovecs(make([]byte, 8192))
 	if n := testing.AllocsPerRun(100, func() {
 		if _, err := a.TryWritev(out, true); err != nil {
@@ -162,5 +164,80 @@ func TestNoAllocations(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations per round", n)
+	}
+}
+
+// Close wakes who waits, lets nobody new in, and frees the descriptor once.
+func TestClose(t *testing.T) {
+	a, _ := pair(t)
+	done := make(chan error, 2)
+	go func() { _, err := a.Readv(iovecs(make([]byte, 1))); done <- err }()
+	time.Sleep(5 * time.Millisecond)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read ended with %v", err)
+	}
+	for name, err := range map[string]error{"close": a.Close(), "wait": a.WaitReadable(), "deadline": a.SetReadDeadline(time.Time{}), "end": a.CloseWrite()} {
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := a.TryWritev(iovecs([]byte("x")), false); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("write: %v", err)
+	}
+}
+
+// A deadline ends a wait that is in progress, and one that is lifted in time does not.
+func TestDeadlines(t *testing.T) {
+	a, b := pair(t)
+	done := make(chan error, 1)
+	go func() { _, err := a.Readv(iovecs(make([]byte, 1))); done <- err }()
+	time.Sleep(5 * time.Millisecond)
+	a.SetReadDeadline(time.Now().Add(time.Hour))
+	a.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
+	if err := <-done; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read ended with %v", err)
+	}
+	if _, err := a.TryReadv(iovecs(make([]byte, 1))); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read after the deadline: %v", err)
+	}
+	a.SetReadDeadline(time.Time{})
+	go func() { _, err := a.Readv(iovecs(make([]byte, 1))); done <- err }()
+	if _, err := b.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("read after the deadline was lifted: %v", err)
+	}
+	big := make([]byte, 8<<20)
+	b.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+	if n, err := b.Write(big); !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 || n == len(big) {
+		t.Errorf("%d bytes written, %v", n, err)
+	}
+}
+
+// No descriptor is left when connections have come and gone, whatever was going
+// on in them.
+func TestNoDescriptorsLeft(t *testing.T) {
+	count := func() int {
+		d, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(d)
+	}
+	before := count()
+	for range 20 {
+		a, b := pair(t)
+		done := make(chan struct{})
+		go func() { a.Readv(iovecs(make([]byte, 1))); close(done) }()
+		a.Close()
+		b.Close()
+		<-done
+	}
+	if after := count(); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -30,9 +31,17 @@ func Usagef(format string, args ...any) error {
 	return &UsageError{fmt.Sprintf(format, args...)}
 }
 
+// minProcs is the least GOMAXPROCS. A goroutine that waits for a socket keeps its
+// processor for a while (see internal/sockio), so that two of them would occupy
+// all processors of a small machine.
+const minProcs = 4
+
 // Main runs the application with the process's arguments until it is done or
 // SIGINT or SIGTERM comes, and exits.
 func Main(app *cli.App) {
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < minProcs {
+		runtime.GOMAXPROCS(minProcs)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := Run(ctx, app, os.Args, os.Stdout, os.Stderr)
 	stop()
