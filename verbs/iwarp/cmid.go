@@ -1,10 +1,12 @@
 package iwarp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"sync"
 
+	"rbd/internal/sockio"
 	"rbd/verbs"
 	"rbd/verbs/iwarp/internal/frame"
 )
@@ -92,18 +94,18 @@ func (c *cmid) adopt(tcp *net.TCPConn) error {
 
 // establish gives the connection to the QP.
 func (c *cmid) establish(q *qp, l link) error {
-	s, err := newTCPSocket(c.tcp)
+	l.mss = mss(c.tcp)
+	s, err := sockio.New(c.tcp)
 	if err != nil {
 		return err
 	}
-	l.mss = s.mss()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == cmDestroyed {
-		return verbs.ErrClosed
+		return errors.Join(verbs.ErrClosed, s.Close())
 	}
 	if err := q.start(s, l); err != nil {
-		return err
+		return errors.Join(err, s.Close())
 	}
 	c.state = cmConnected
 	return nil
