@@ -9,8 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"syscall"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
