@@ -20,7 +20,7 @@ type Lab struct {
 }
 
 // programs are built for the guest and put into its path.
-var programs = []string{"rbd/cmd/rbd-target", "rbd/cmd/rbd-initiator", "rbd/tests/vm/cmd/vmagent"}
+var programs = []string{"rbd/cmd/rbd-target", "rbd/cmd/rbd-initiator", "rbd/tests/vm/cmd/vmagent", "rbd/tests/vm/cmd/vmtarget"}
 
 // NewLab prepares a run in the folder dir: kernel, initial RAM disk, programs and
 // scenarios. It tells its progress to log.

@@ -102,7 +102,7 @@ func (s *Scenario) set(key, value string) (err error) {
 }
 
 // kernelTrouble matches messages of a kernel that is no longer sound.
-var kernelTrouble = regexp.MustCompile(`BUG:|WARNING:|Oops|general protection|blocked for more than|rcu.*stall|refcount_t|use-after-free|list_(add|del) corruption`)
+var kernelTrouble = regexp.MustCompile(`BUG:|WARNING:|Oops|general protection|blocked for more than|refcount_t|use-after-free|list_(add|del) corruption`)
 
 // Trouble returns the lines of a kernel log that make the scenario fail.
 func (s Scenario) Trouble(kernelLog string) (lines []string) {

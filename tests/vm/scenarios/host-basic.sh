@@ -41,10 +41,8 @@ nvme changed-ns-list-log "/dev/$c" >/dev/null
 nvme get-feature "/dev/$c" -f 7 -H
 nvme get-feature "/dev/$c" -f 6 -H # volatile write cache
 nvme get-feature "/dev/$c" -f 0xf  # keep-alive timer
-refused . nvme get-feature "/dev/$c" -f 0x2
-nvme get-property "/dev/$c" -o 0 -H | head -n 4
-nvme show-regs "/dev/$c" >"$work/regs"
-cat "$work/regs"
+refused . nvme get-feature "/dev/$c" -f 0xbe
+for property in 0 8 0x14 0x1c; do nvme get-property "/dev/$c" -o $property; done # CAP, VS, CC, CSTS
 
 step "flush, dsm, write-zeroes, write, read, compare"
 nvme flush "$d" -n 1

@@ -6,9 +6,9 @@
 . "$(dirname "$0")/lib/common.sh"
 pair
 rbd_target -e "ram:16M,nqn=$nqn"
-cycle() {
-	nvme connect -t rdma -a $rbd_addr -s 4420 -n "$nqn" --hostnqn="$hostnqn" --hostid="$hostid" -i 1 -Q 32
-	nvme disconnect -n "$nqn" >/dev/null
+cycle() { # what nvme connect and nvme disconnect do, without starting them
+	echo "transport=rdma,traddr=$rbd_addr,trsvcid=4420,nqn=$nqn,hostnqn=$hostnqn,hostid=$hostid,nr_io_queues=1,queue_size=32" >/dev/nvme-fabrics
+	echo 1 >"/sys/class/nvme/$(controller "$nqn")/delete_controller"
 }
 rss() { awk '/^VmRSS/ { print $2 }' "/proc/${pid[target]}/status"; }
 fds() { ls "/proc/${pid[target]}/fd" | wc -l; }

@@ -46,7 +46,7 @@ eventually() {
 
 # refused TEXT COMMAND...: the command must fail, and say TEXT (a regular expression).
 refused() {
-	local text=$1 out
+	local text=$1 out=
 	shift
 	if out=$("$@" 2>&1); then fail "was not refused: $*: $out"; fi
 	grep -qE -- "$text" <<<"$out" || fail "$* was refused, but with: $out"

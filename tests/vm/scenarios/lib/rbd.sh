@@ -12,7 +12,7 @@ start() {
 	local name=$1
 	shift
 	: >"$work/$name.out"
-	RUNTIME_DIRECTORY=$work "${where[@]}" "$@" >"$work/$name.out" 2>>"$work/$name.err" &
+	RUNTIME_DIRECTORY=$work "${where[@]}" "$@" <"${stdin:-/dev/null}" >"$work/$name.out" 2>>"$work/$name.err" &
 	pid[$name]=$!
 	defer kill_program "$name"
 	eventually 20 started "$name"
@@ -34,6 +34,23 @@ gone() { [ ! -e "/proc/$1" ] || [ "$(awk '{ print $3 }' "/proc/$1/stat")" = Z ];
 rbd_target() {
 	start target rbd-target serve -l iwarp://$rbd_addr:4420 --allow-any-host "$@"
 	grep -q '^listening' "$work/target.out" || fail "the target did not start"
+}
+
+# vm_target: a target that does what it is told by tell (tests/vm/cmd/vmtarget).
+vm_target() {
+	mkfifo "$work/commands"
+	exec {commands}<>"$work/commands"
+	stdin=$work/commands start target vmtarget iwarp://$rbd_addr:4420
+}
+
+# tell COMMAND...: has vmtarget do it, and prints the result.
+tell() {
+	local before
+	before=$(wc -l <"$work/target.out")
+	echo "$*" >&"$commands"
+	eventually 20 eval "[ \$(wc -l <'$work/target.out') -gt $before ]"
+	tail -n 1 "$work/target.out" | grep -q ^ok || fail "$*: $(tail -n 1 "$work/target.out")"
+	tail -n 1 "$work/target.out" | cut -d' ' -f 2
 }
 
 # rbd_connect ARG...: our initiator, connected to the kernel's target.
