@@ -1,7 +1,6 @@
 package target
 
 import (
-	"cmp"
 	"net"
 	"net/netip"
 	"slices"
@@ -41,7 +40,7 @@ func (t *Target) discoveryLog(hostNQN string, at *endpoint) []byte {
 		}
 	}
 	t.mu.Unlock()
-	slices.SortFunc(names, cmp.Compare[string])
+	slices.Sort(names)
 	head.NUMREC = uint64(len(names)) + 1
 	page := head.Append(nil)
 	entry := at.entry(wire.DiscoveryNQN, wire.SubsystemCurrentDiscovery)

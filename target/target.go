@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -210,13 +211,7 @@ func (t *Target) Exports() []ExportInfo {
 		}
 	}
 	slices.SortFunc(list, func(a, b ExportInfo) int {
-		if a.NQN != b.NQN {
-			if a.NQN < b.NQN {
-				return -1
-			}
-			return 1
-		}
-		return int(a.NSID) - int(b.NSID)
+		return cmp.Or(cmp.Compare(a.NQN, b.NQN), cmp.Compare(a.NSID, b.NSID))
 	})
 	return list
 }
