@@ -41,8 +41,9 @@ type transmitter struct {
 	arena []byte // headers, trailers, small payload
 	run   int    // start of the bytes in arena that have no iovec yet
 	iov   []unix.Iovec
-	pins  []*mr // regions that iov refers to, acquired while pinned
-	ends  []int // where in the batch its FPDUs end
+	pins  []*mr  // regions that iov refers to, acquired while pinned
+	ends  []int  // where in the batch its FPDUs end
+	marks []mark // where its messages end
 	size  int
 	room  int // bytes left in the TCP segment
 
@@ -51,6 +52,7 @@ type transmitter struct {
 	// Writing it.
 	rest    []unix.Iovec
 	sent    int
+	told    int  // marks that taken has told
 	realign bool // the next write goes to the end of the FPDU only
 	part    []unix.Iovec
 
@@ -64,6 +66,15 @@ type transmitter struct {
 	irqTurn bool
 	sendMSN uint32
 	readMSN uint32
+	fault   *fault // that of the message after the batch
+}
+
+// mark is the state of the batch where a message ends: when it is sent up to
+// end, the requests before sq are out.
+type mark struct {
+	end                   int
+	sq                    uint32
+	arena, run, iov, pins int
 }
 
 func (t *transmitter) init(q *qp, l link) {
@@ -85,8 +96,9 @@ func (t *transmitter) reset() {
 	t.unpin()
 	t.pins = t.pins[:0]
 	t.arena, t.run = t.arena[:0], 0
-	t.iov, t.rest, t.ends = t.iov[:0], nil, t.ends[:0]
-	t.size, t.sent, t.room, t.realign, t.pinned = 0, 0, t.mss, false, true
+	t.iov, t.rest, t.ends, t.marks = t.iov[:0], nil, t.ends[:0], t.marks[:0]
+	t.size, t.sent, t.told, t.room = 0, 0, 0, t.mss
+	t.realign, t.pinned = false, true
 }
 
 // unsent says whether a batch waits to be written.
@@ -179,6 +191,29 @@ func (t *transmitter) end(start, header, payload int) {
 
 // trailers are padding and a zero CRC field, by the size of the padding.
 var trailers = [4][]byte{make([]byte, 4), make([]byte, 5), make([]byte, 6), make([]byte, 7)}
+
+// rollBack drops what follows the last mark.
+func (t *transmitter) rollBack() {
+	m := t.marks[len(t.marks)-1]
+	for _, p := range t.pins[m.pins:] {
+		p.release()
+	}
+	t.arena, t.run, t.iov, t.pins, t.size = t.arena[:m.arena], m.run, t.iov[:m.iov], t.pins[:m.pins], m.end
+}
+
+// taken is the last mark that the sent part of the batch has passed. ok is false
+// when it has passed none that was not told before.
+func (t *transmitter) taken() (m mark, ok bool) {
+	n := t.told
+	for n < len(t.marks) && t.marks[n].end <= t.sent {
+		n++
+	}
+	if n == t.told {
+		return m, false
+	}
+	t.told = n
+	return t.marks[n-1], true
+}
 
 // refer adds payload by reference. The region is pinned already.
 func (t *transmitter) refer(b []byte, m *mr) {

@@ -189,14 +189,8 @@ func TestGarbageRequests(t *testing.T) {
 		_ = c.(*net.TCPConn).CloseWrite()
 		_, _ = io.Copy(io.Discard, c)
 	}
-	c := e.Active(l.Addr(), nil)
-	connected := e.Go(func() error { return c.Connect(e.Context()) })
-	s := e.Passive(l, nil)
-	s.Accept()
-	if err := connected(); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := s.ID.RemoteAddr().String(), c.ID.LocalAddr().String(); got != want {
+	p := e.PairOn(l, l.Addr(), nil)
+	if got, want := p.Server.ID.RemoteAddr().String(), p.Client.ID.LocalAddr().String(); got != want {
 		t.Errorf("the request is of %v, want that of %v", got, want)
 	}
 }

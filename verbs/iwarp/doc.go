@@ -25,7 +25,7 @@
 //	3  fill: check keys, cut FPDUs, headers into the arena, payload by reference
 //	4  write: one sendmsg for the batch; regions are pinned only while it runs
 //	5  socket full: the token goes to the worker, which waits
-//	6  batchSent: SENDs and WRITEs are done; completions in order of the queue
+//	6  account: SENDs and WRITEs that TCP took are done; completions in queue order
 //
 //	receive                             receiver goroutine
 //	1  read: the rest of the current payload to its place, what follows to the stage

@@ -9,10 +9,13 @@ import (
 )
 
 // fill builds a batch from the send queue up to sqTail and the inbound reads up
-// to irqTail. Requests are checked when they begin; a bad one ends the batch
-// before it, and is the fault when the batch is empty.
+// to irqTail. A request that fails does so alone: the batch ends before it, and
+// it is the fault only of a batch that would be empty.
 func (q *qp) fill(sqTail, irqTail uint32) *fault {
 	t := &q.tx
+	if t.fault != nil {
+		return t.fault
+	}
 	for {
 		var more bool
 		var f *fault
@@ -23,7 +26,9 @@ func (q *qp) fill(sqTail, irqTail uint32) *fault {
 			more, f = q.responseSegment(q.irq.at(t.irqNext))
 		}
 		switch {
-		case f != nil && t.size > 0 && !t.sqOpen && t.irqOff == 0:
+		case f != nil && len(t.marks) > 0:
+			t.fault = f
+			t.rollBack()
 			t.seal()
 			return nil
 		case f != nil:
@@ -126,8 +131,15 @@ func (q *qp) sendSegment(w *sendWQE) (more bool, f *fault) {
 	if last {
 		t.sqOpen, t.sqOff = false, 0
 		q.sq.next++
+		q.mark()
 	}
 	return true, nil
+}
+
+// mark notes that a message ends with the batch as it is.
+func (q *qp) mark() {
+	t := &q.tx
+	t.marks = append(t.marks, mark{t.size, q.sq.next, len(t.arena), t.run, len(t.iov), len(t.pins)})
 }
 
 // gather adds n bytes of payload from the cursor's list.
@@ -216,6 +228,7 @@ func (q *qp) readRequest(w *sendWQE) (more bool) {
 	t.arena = frame.ReadRequest{MSN: w.msn, SinkSTag: r.stag, Length: r.length, SrcSTag: w.wr.RKey, SrcTO: w.wr.RemoteAddr}.Append(t.arena)
 	t.end(start, frame.ReadRequestSize, 0)
 	q.sq.next++
+	q.mark()
 	return true
 }
 
@@ -247,6 +260,7 @@ func (q *qp) responseSegment(r *inRead) (more bool, f *fault) {
 	if last {
 		t.irqOff = 0
 		t.irqNext++
+		q.mark()
 	}
 	return true, nil
 }

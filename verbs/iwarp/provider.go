@@ -112,12 +112,10 @@ func addrParams(addr verbs.Addr) (crc bool, err error) {
 		if key != "crc" {
 			return false, fmt.Errorf("address %s: unknown parameter %q, known is crc=on|off: %w", addr, key, verbs.ErrInvalid)
 		}
-		switch v := values[len(values)-1]; v {
-		case "on", "off":
-			crc = v == "on"
-		default:
-			return false, fmt.Errorf("address %s: crc=%q, expected on or off: %w", addr, v, verbs.ErrInvalid)
+		if len(values) != 1 || values[0] != "on" && values[0] != "off" {
+			return false, fmt.Errorf("address %s: crc is %q, expected on or off: %w", addr, values, verbs.ErrInvalid)
 		}
+		crc = values[0] == "on"
 	}
 	return crc, nil
 }

@@ -32,13 +32,13 @@ func exchange(t *testing.T, a, b *side) {
 		if !bytes.Equal(a.mem[:n], b.mem[:n]) || !bytes.Equal(a.mem[5:82], b.mem[n:n+77]) {
 			t.Fatal("message data differs")
 		}
+		must(t, b.qp.PostRecv([]verbs.RecvWR{{ID: 5}}))
 		must(t, a.qp.PostSend([]verbs.SendWR{
 			{ID: 21, Opcode: verbs.WRRDMARead, SGEs: split(a, half), RemoteAddr: b.mr.Addr() + uint64(half), RKey: b.mr.RKey(), Flags: verbs.SendSignaled},
 			{ID: 22, Opcode: verbs.WRRDMARead, Flags: verbs.SendSignaled, RKey: 77},
 			{ID: 23, Opcode: verbs.WRRDMAWrite, SGEs: split(a, 1), RemoteAddr: b.mr.Addr() + 3, RKey: b.mr.RKey(), Flags: verbs.SendSignaled},
 			{ID: 24, Opcode: verbs.WRRDMAWrite, Flags: verbs.SendSignaled, RKey: 78},
 			{ID: 25, Flags: verbs.SendSignaled | verbs.SendFence}}))
-		must(t, b.qp.PostRecv([]verbs.RecvWR{{ID: 5}}))
 		a.ok(t, 21, 22, 23, 24, 25)
 		b.ok(t, 5)
 		if !bytes.Equal(a.mem[half:half+n], b.mem[half:half+n]) || !bytes.Equal(a.mem[1:1+n], b.mem[3:3+n]) {

@@ -28,7 +28,7 @@ func (q *qp) ready() bool {
 	if q.state != verbs.QPStateRTS && q.state != verbs.QPStateSQD || q.held || q.txErr != nil {
 		return false
 	}
-	if q.tx.sqOpen || q.irq.head != q.irq.tail {
+	if q.tx.sqOpen || q.tx.fault != nil || q.irq.head != q.irq.tail {
 		return true
 	}
 	return q.state == verbs.QPStateRTS && q.sq.next != q.sq.tail && !q.blocked(q.sq.at(q.sq.next))
@@ -52,14 +52,13 @@ func (q *qp) transmit(worker bool) {
 			return
 		}
 		err := q.tx.write(q.sock)
+		q.account()
 		switch {
 		case err == nil:
-			q.batchSent()
-			if worker {
-				q.serveCQs()
-			}
-			continue
+			q.tx.reset()
 		case !errors.Is(err, sockio.ErrWouldBlock):
+			q.sendFailed(err)
+			return
 		case !worker:
 			q.mu.Lock()
 			q.stalled = true
@@ -68,22 +67,25 @@ func (q *qp) transmit(worker bool) {
 			return
 		default:
 			q.tx.unpin()
-			if err = q.sock.WaitWritable(); err == nil && q.tx.pin() {
-				continue
+			if err := q.sock.WaitWritable(); err != nil {
+				q.sendFailed(err)
+				return
 			}
-			if err == nil {
-				err = errPinLost
+			if !q.tx.pin() {
+				q.regionLost()
+				return
 			}
 		}
-		q.tx.unpin()
-		q.sendFailed(err)
-		return
+		if worker {
+			q.serveCQs()
+		}
 	}
 }
 
 // sendFailed ends transmission, and the connection unless the receiver does it
 // soon: the peer's Terminate, which tells the reason, may still be unread.
 func (q *qp) sendFailed(err error) {
+	q.tx.unpin()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.txErr = fmt.Errorf("connection lost: %w", err)
@@ -93,8 +95,6 @@ func (q *qp) sendFailed(err error) {
 	}
 	q.releaseToken()
 }
-
-var errPinLost = errors.New("memory region ended while it was being sent")
 
 // releaseToken returns the transmit token. The caller holds mu.
 func (q *qp) releaseToken() {
@@ -110,38 +110,74 @@ func (q *qp) nextBatch() bool {
 		q.mu.Unlock()
 		return false
 	}
-	sqTail, irqTail := q.sq.tail, q.irq.tail
+	sqTail, irqHead, irqTail := q.sq.tail, q.irq.head, q.irq.tail
 	if q.state != verbs.QPStateRTS { // SQD: only the request that has begun
 		sqTail = q.sq.next
 	}
 	q.mu.Unlock()
 	f := q.fill(sqTail, irqTail)
+	if f == nil && q.tx.irqNext == irqHead {
+		return true
+	}
+	q.mu.Lock()
 	if f == nil {
+		// Their places are free now: the peer may ask anew as soon as it has got the
+		// last byte of an answer.
+		q.irq.head = q.tx.irqNext
+		q.mu.Unlock()
 		return true
 	}
 	q.tx.reset()
-	q.mu.Lock()
 	q.failLocked(f)
 	q.releaseToken()
 	q.mu.Unlock()
 	return false
 }
 
-// batchSent accounts for a batch that TCP has taken.
-func (q *qp) batchSent() {
-	t := &q.tx
-	t.reset()
+// regionLost ends the connection because a region of the batch has ended while
+// the socket was full. The first request that used it failed.
+func (q *qp) regionLost() {
+	f := &fault{cause: errors.New("memory region ended while the peer was reading it")}
 	q.mu.Lock()
-	// RDMA READs of the batch may be completed already, by a fast peer.
-	if int32(q.sq.head-t.sqSent) > 0 {
-		t.sqSent = q.sq.head
+	defer q.mu.Unlock()
+	end := q.sq.next
+	if q.tx.sqOpen {
+		end++
 	}
-	for ; t.sqSent != q.sq.next; t.sqSent++ {
-		if w := q.sq.at(t.sqSent); w.wr.Opcode != verbs.WRRDMARead {
-			w.done = true
+	for i := q.unaccounted(); i != end; i++ {
+		if g := q.check(q.sq.at(i)); g != nil {
+			f = g
+			break
 		}
 	}
-	q.irq.head = t.irqNext
+	q.failLocked(f)
+	q.releaseToken()
+}
+
+// unaccounted is the first request that was not counted as sent. RDMA READs are
+// perhaps not even there any more: a fast peer may have answered. The caller
+// holds mu and the token.
+func (q *qp) unaccounted() uint32 {
+	if int32(q.sq.head-q.tx.sqSent) > 0 {
+		q.tx.sqSent = q.sq.head
+	}
+	return q.tx.sqSent
+}
+
+// account marks the messages as done that TCP has taken whole.
+func (q *qp) account() {
+	t := &q.tx
+	sent, ok := t.taken()
+	if !ok {
+		return
+	}
+	q.mu.Lock()
+	for i := q.unaccounted(); int32(sent.sq-i) > 0; i++ {
+		if w := q.sq.at(i); w.wr.Opcode != verbs.WRRDMARead {
+			w.done = true
+		}
+		t.sqSent = i + 1
+	}
 	q.retire()
 	q.mu.Unlock()
 }
