@@ -6,12 +6,12 @@ import (
 	"strconv"
 )
 
-// AdminSQE and IOSQE are an SQE with a String for debug lines: the queue decides what an opcode means. Convert a pointer, as in
-// slog.Debug("rx", "sqe", (*wire.IOSQE)(&sqe)): no text is made and nothing is allocated until the line is written.
-type (
-	AdminSQE SQE
-	IOSQE    SQE
-)
+// AdminSQE is an SQE of an admin queue with a String for debug lines: the queue decides what an opcode means. Convert a pointer, as in
+// slog.Debug("rx", "sqe", (*wire.AdminSQE)(&sqe)): no text is made and nothing is allocated until the line is written.
+type AdminSQE SQE
+
+// IOSQE is the same for an I/O queue.
+type IOSQE SQE
 
 // String is such as "identify controller nsid=0 cid=5 sgl=keyed addr=0x1000 len=4096 key=0x00000123 invalidate".
 func (s *AdminSQE) String() string {
