@@ -46,9 +46,9 @@ unit: build
 fuzz:
 	@scripts/fuzz $(FUZZTIME)
 
-# e2e drives both programs with real clients: libnbd, qemu, fio.
-e2e: build
-	$(GO) test -count=1 -timeout 20m -v ./tests/e2e
+# e2e drives both programs, built with the race detector, with real clients: libnbd, qemu, fio.
+e2e:
+	$(GO) test -race -count=1 -timeout 20m -v ./tests/e2e
 
 # bench compares with nbdkit in one run and prints the table of docs/performance.md.
 bench: build

@@ -22,7 +22,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "rbd/cmd/rbd-target", "rbd/cmd/rbd-initiator").CombinedOutput()
+	build := []string{"build", "-o", dir + string(filepath.Separator)}
+	if race {
+		build = append(build, "-race")
+	}
+	out, err := exec.Command("go", append(build, "rbd/cmd/rbd-target", "rbd/cmd/rbd-initiator")...).CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
 		return 1
