@@ -64,36 +64,39 @@ func (e accessError) String() string {
 	return [...]string{"no error", "unknown key", "out of bounds", "no right", "key of another protection domain", "address wraps"}[e]
 }
 
-// acquire begins an access to n bytes, at least one, at addr in the region of
-// the key. The caller releases the region when it has touched the bytes.
-func (t *keyTable) acquire(p *pd, key uint32, addr, n uint64, right verbs.Access) (*mr, []byte, accessError) {
-	m := t.find(key)
-	if m == nil {
-		return nil, nil, badSTag
+// check says whether n bytes, at least one, at addr may be accessed by the key,
+// and where in the region they are.
+func (t *keyTable) check(p *pd, key uint32, addr, n uint64, right verbs.Access) (m *mr, off uint64, e accessError) {
+	if m = t.find(key); m == nil {
+		return nil, 0, badSTag
 	}
-	off := addr - m.base
+	off = addr - m.base
 	switch {
+	case m.refs.Load() >= ended:
+		e = badSTag
 	case m.pd != p:
-		return nil, nil, badDomain
+		e = badDomain
 	case addr+n-1 < addr:
-		return nil, nil, badWrap
+		e = badWrap
 	case addr < m.base || off > uint64(len(m.mem)) || n > uint64(len(m.mem))-off:
-		return nil, nil, badBounds
+		e = badBounds
 	case m.access&right != right:
-		return nil, nil, badRights
-	case !m.acquire():
+		e = badRights
+	}
+	return m, off, e
+}
+
+// acquire begins an access to what check checks. The caller releases the region
+// when it has touched the bytes.
+func (t *keyTable) acquire(p *pd, key uint32, addr, n uint64, right verbs.Access) (*mr, []byte, accessError) {
+	m, off, e := t.check(p, key, addr, n, right)
+	if e != accessOK {
+		return nil, nil, e
+	}
+	if !m.acquire() {
 		return nil, nil, badSTag
 	}
 	return m, m.mem[off : off+n : off+n], accessOK
-}
-
-// check is acquire without an access.
-func (t *keyTable) check(p *pd, key uint32, addr, n uint64, right verbs.Access) accessError {
-	m, _, e := t.acquire(p, key, addr, n, right)
-	if e == accessOK {
-		m.release()
-	}
-	return e
 }
 
 // invalidate ends a region at the peer's wish. Only regions with a remote right

@@ -198,7 +198,7 @@ func (q *qp) check(w *sendWQE) *fault {
 		if s.Length == 0 {
 			continue
 		}
-		if e := q.dev.keys.check(q.pd, s.LKey, s.Addr, uint64(s.Length), right); e != accessOK {
+		if _, _, e := q.dev.keys.check(q.pd, s.LKey, s.Addr, uint64(s.Length), right); e != accessOK {
 			return q.localProtection(w, e)
 		}
 	}

@@ -42,7 +42,7 @@ func (x *receiver) beginTagged(b []byte) *fault {
 		return x.beginResponse(h, first)
 	}
 	if h.Payload > 0 {
-		if e := x.q.dev.keys.check(x.q.pd, h.STag, h.TO, uint64(h.Payload), verbs.AccessRemoteWrite); e != accessOK {
+		if _, _, e := x.q.dev.keys.check(x.q.pd, h.STag, h.TO, uint64(h.Payload), verbs.AccessRemoteWrite); e != accessOK {
 			return x.fault(taggedCodes[e], "RDMA WRITE: %s", e)
 		}
 	}

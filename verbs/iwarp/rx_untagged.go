@@ -118,7 +118,7 @@ func (x *receiver) readRequested() *fault {
 	q := x.q
 	r, _, _ := frame.ParseReadRequest(x.header[:])
 	if r.Length > 0 {
-		if e := q.dev.keys.check(q.pd, r.SrcSTag, r.SrcTO, uint64(r.Length), verbs.AccessRemoteRead); e != accessOK {
+		if _, _, e := q.dev.keys.check(q.pd, r.SrcSTag, r.SrcTO, uint64(r.Length), verbs.AccessRemoteRead); e != accessOK {
 			return x.fault(readCodes[e], "RDMA READ: %s", e)
 		}
 	}
