@@ -7,5 +7,7 @@
 //     slow moment of the machine hits all of them.
 //  3. The table gives medians and the ratios to both opponents.
 //
+// After that it compares the software provider alone with plain TCP in Go.
+//
 // -floor makes the command fail when a ratio is below the floor of its row.
 package main

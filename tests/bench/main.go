@@ -16,8 +16,15 @@ func main() {
 	runtime := flag.Duration("runtime", 1500*time.Millisecond, "time of one run")
 	only := flag.String("only", "", "regular expression: run these rows only")
 	floor := flag.Bool("floor", false, "fail when a ratio is below its floor")
+	peer := flag.Bool("peer", false, "be the other process of the comparison with TCP")
 	flag.Parse()
-	if err := run(*bin, *rounds, *runtime, *only, *floor); err != nil {
+	err := error(nil)
+	if *peer {
+		err = servePeer()
+	} else {
+		err = errors.Join(run(*bin, *rounds, *runtime, *only, *floor), provider(*rounds))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ func TestVM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{ctx: t.Context(), lab: lab, logs: logFolder(t), machines: map[string]*Machine{}}
+	r := &runner{ctx: t.Context(), lab: lab, logs: logFolder(t), patience: patience(t), machines: map[string]*Machine{}}
 	t.Cleanup(r.killAll)
 	for _, s := range scenarios {
 		t.Run(s.Name, func(t *testing.T) { r.run(t, s) })
@@ -65,11 +66,27 @@ func logFolder(t *testing.T) string {
 	return dir
 }
 
+// patience is by how much the time limits, which are for two idle cores, are
+// multiplied.
+func patience(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("RBD_VM_PATIENCE")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("RBD_VM_PATIENCE=%s is not a number from 1 on", text)
+	}
+	return time.Duration(n)
+}
+
 // runner runs scenarios one after the other in machines that it keeps between them.
 type runner struct {
 	ctx      context.Context // of the whole test: machines outlive a scenario
 	lab      *Lab
 	logs     string
+	patience time.Duration // multiplies the time limits
 	machines map[string]*Machine
 	outcomes []Outcome
 	serial   int
@@ -166,8 +183,8 @@ func (r *runner) runIn(m *Machine, s Scenario, log io.Writer) string {
 	var tail tail
 	res, err := m.Run(control.Request{
 		Argv:    []string{"/bin/bash", "/vm/scenarios/" + s.Name + ".sh"},
-		Env:     []string{"ROLE=" + role, "SCENARIO=" + s.Name},
-		Timeout: s.Timeout,
+		Env:     []string{"ROLE=" + role, "SCENARIO=" + s.Name, fmt.Sprintf("PATIENCE=%d", r.patience)},
+		Timeout: s.Timeout * r.patience,
 	}, io.MultiWriter(log, &tail))
 	if err != nil {
 		fmt.Fprintln(log, err)
@@ -178,7 +195,7 @@ func (r *runner) runIn(m *Machine, s Scenario, log io.Writer) string {
 	case res.Error != "":
 		return res.Error + "\n" + tail.String()
 	case res.TimedOut:
-		return fmt.Sprintf("not done after %v\n%s", s.Timeout, tail.String())
+		return fmt.Sprintf("not done after %v\n%s", s.Timeout*r.patience, tail.String())
 	case res.Exit != 0:
 		return fmt.Sprintf("exit status %d\n%s", res.Exit, tail.String())
 	case len(trouble) > 0:

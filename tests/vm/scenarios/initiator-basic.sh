@@ -10,8 +10,9 @@ head -c 4M /dev/urandom >"$work/readonly"
 kernel_target $kernel_addr
 kernel_subsystem "$nqn"
 kernel_namespace "$nqn" 1 "$work/disk"
-kernel_namespace "$nqn" 2 "$work/readonly" ro
+kernel_namespace "$nqn" 2 "$work/readonly"
 kernel_namespace "$nqn" 3 "$work/disk3" plain
+write_protect "$nqn" 2
 rbd_connect -n "$nqn"
 cat "$work/initiator.out"
 equal "$(cut -f 2,3,5 "$work/initiator.out" | tr '\t\n' '  ')" "67108864 512 1 4194304 512 2 67108864 4096 3 " "what connect printed"

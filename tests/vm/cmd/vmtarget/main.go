@@ -2,9 +2,9 @@
 // serves, as a scenario says on standard input. It is the package target with
 // another front: what rbd-target can't be told at run time.
 //
-//	vmtarget ADDR < COMMANDS
+//	vmtarget ADDR QUEUES < COMMANDS
 //
-// Each command is a line, and is answered by one line: "ok", with a result, or
+// QUEUES is how many I/O queues a controller may have. Each command is a line, and is answered by one line: "ok", with a result, or
 // "error" and why.
 //
 //	add NQN NSID SIZE          a namespace in memory, of SIZE bytes
@@ -38,18 +38,22 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1], os.Stdin, os.Stdout); err != nil {
+	if err := run(ctx, os.Args[1], os.Args[2], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "vmtarget:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, address string, in io.Reader, out io.Writer) error {
+func run(ctx context.Context, address, ioQueues string, in io.Reader, out io.Writer) error {
 	addr, err := verbs.ParseAddr(address, verbs.DefaultPort)
 	if err != nil {
 		return err
 	}
-	t, err := target.New(target.Config{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	queues, err := strconv.Atoi(ioQueues)
+	if err != nil {
+		return err
+	}
+	t, err := target.New(target.Config{IOQueues: queues, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}

@@ -34,9 +34,10 @@ on_exit() {
 trap on_exit EXIT
 trap 'exit 143' TERM
 
-# eventually SECONDS COMMAND...: repeats the command until it succeeds.
+# eventually SECONDS COMMAND...: repeats the command until it succeeds. The time is
+# longer where the runner is told to be patient.
 eventually() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + $1 * ${PATIENCE:-1}))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || fail "it does not come to this: $*"

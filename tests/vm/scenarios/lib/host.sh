@@ -15,7 +15,13 @@ connect() {
 }
 
 # controllers NQN: the names of the host's controllers for a subsystem.
-controllers() { grep -lxF -- "$1" /sys/class/nvme/nvme*/subsysnqn 2>/dev/null | xargs -r -n 1 dirname | xargs -r -n 1 basename; }
+controllers() {
+	local c name=
+	for c in /sys/class/nvme/nvme*; do
+		{ read -r name <"$c/subsysnqn"; } 2>/dev/null || continue
+		[ "$name" != "$1" ] || echo "${c##*/}"
+	done
+}
 
 # controller NQN: the first of them.
 controller() { controllers "$1" | head -n 1 | grep .; }
@@ -25,13 +31,16 @@ state() { cat "/sys/class/nvme/$(controller "$1")/state"; }
 
 is_live() { [ "$(state "$1")" = live ]; }
 
-# find_disk NQN NSID: prints the block device of a namespace, if it is there.
+# find_disk NQN NSID: prints the block device of a namespace, if it is there. It starts
+# no program: there may be many devices, and emulated processors are slow.
 find_disk() {
-	local d
+	local d nsid= subsystem= size=
 	for d in /sys/block/nvme*; do
 		[ -e "$d/nsid" ] || continue
-		[ "$(cat "$d/nsid")" = "$2" ] && [ "$(cat "$d/device/subsysnqn")" = "$1" ] || continue
-		[ "$(cat "$d/size")" -gt 0 ] && [ -b "/dev/${d##*/}" ] && echo "/dev/${d##*/}" && return
+		{ read -r nsid <"$d/nsid" && read -r subsystem <"$d/device/subsysnqn" && read -r size <"$d/size"; } 2>/dev/null || continue
+		[ "$nsid" = "$2" ] && [ "$subsystem" = "$1" ] && [ "$size" -gt 0 ] && [ -b "/dev/${d##*/}" ] || continue
+		echo "/dev/${d##*/}"
+		return
 	done
 	return 1
 }

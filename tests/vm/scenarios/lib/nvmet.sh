@@ -24,20 +24,27 @@ kernel_subsystem() {
 	defer rm "$nvmet/ports/1/subsystems/$1"
 }
 
-# kernel_namespace NQN NSID FILE [ro|plain]: exports a file as block device (blocks of
-# 512 bytes), read-only, or plainly as a file (blocks of 4096 bytes on tmpfs, and no
-# zeroing of ranges there).
+# kernel_namespace NQN NSID FILE [plain]: exports a file as block device (blocks of 512
+# bytes), or plainly as a file (blocks of 4096 bytes on tmpfs, and no zeroing of
+# ranges there).
 kernel_namespace() {
 	local ns=$nvmet/subsystems/$1/namespaces/$2 device=$3
-	case ${4:-} in
-	plain) ;;
-	ro) device=$(losetup --read-only --find --show "$3") ;;
-	*) device=$(losetup --find --show "$3") ;;
-	esac
-	[ "$device" = "$3" ] || defer losetup -d "$device"
+	if [ "${4:-}" != plain ]; then
+		device=$(losetup --find --show "$3")
+		defer losetup -d "$device"
+	fi
 	mkdir "$ns"
 	defer rmdir "$ns"
 	echo -n "$device" >"$ns/device_path"
 	echo 1 >"$ns/enable"
 	defer eval "echo 0 >$ns/enable"
+}
+
+# write_protect NQN NSID: makes a namespace read-only. nvmet opens all devices for
+# writing, so this is a host's matter: the kernel's host does it.
+write_protect() {
+	nvme connect -t rdma -a $kernel_addr -s 4420 -n "$1" --hostnqn="$hostnqn" --hostid="$hostid" -i 1
+	disk "$1" "$2"
+	nvme set-feature "/dev/$(controller "$1")" -n "$2" -f 0x84 -v 1
+	nvme disconnect -n "$1"
 }
