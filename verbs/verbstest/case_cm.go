@@ -74,38 +74,20 @@ func testListenAllAddresses(t *testing.T, e *Env) {
 	l := e.ListenOn(addr)
 	addr = e.Fabric.Listen
 	addr.Port = l.Addr().Port
-	connectOnce(e, l, addr)
+	e.PairOn(l, addr, nil).RoundTrip()
 }
 
 // Protects IPv6, whose addresses have colons.
 func testListenIPv6(t *testing.T, e *Env) {
 	e.Need(e.Fabric.ListenIPv6.Host != "", "the host has no IPv6")
 	l := e.ListenOn(e.Fabric.ListenIPv6)
-	connectOnce(e, l, l.Addr())
-}
-
-func connectOnce(e *Env, l verbs.Listener, addr verbs.Addr) {
-	e.T.Helper()
-	c := e.Active(addr, nil)
-	connected := e.Go(func() error { return c.Connect(e.Context()) })
-	s := e.Passive(l, nil)
-	s.Accept()
-	if err := connected(); err != nil {
-		e.T.Fatal(err)
-	}
-	(&Pair{Client: c, Server: s, e: e}).RoundTrip()
+	e.PairOn(l, l.Addr(), nil).RoundTrip()
 }
 
 // Protects shutdown of servers: GetRequest ends, connections live on.
 func testListenerClose(t *testing.T, e *Env) {
 	l := e.Listen()
-	c := e.Active(l.Addr(), nil)
-	connected := e.Go(func() error { return c.Connect(e.Context()) })
-	s := e.Passive(l, nil)
-	s.Accept()
-	if err := connected(); err != nil {
-		t.Fatal(err)
-	}
+	p := e.PairOn(l, l.Addr(), nil)
 	ended := e.Go(func() error { _, err := l.GetRequest(context.Background()); return err })
 	time.Sleep(calm)
 	if err := l.Close(); err != nil {
@@ -117,7 +99,7 @@ func testListenerClose(t *testing.T, e *Env) {
 	if err := l.Close(); err != nil {
 		e.WantErr("close a closed listener", err, verbs.ErrClosed)
 	}
-	(&Pair{Client: c, Server: s, e: e}).RoundTrip()
+	p.RoundTrip()
 }
 
 // Protects clients of a server that shuts down: requests that nobody took are
@@ -148,12 +130,12 @@ func testListenerCloseDropsRequests(t *testing.T, e *Env) {
 // even while connections made through it live.
 func testListenerAddrFreed(t *testing.T, e *Env) {
 	l := e.Listen()
-	connectOnce(e, l, l.Addr())
+	e.PairOn(l, l.Addr(), nil).RoundTrip()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	l2 := e.ListenOn(l.Addr())
-	connectOnce(e, l2, l2.Addr())
+	e.PairOn(l2, l2.Addr(), nil).RoundTrip()
 }
 
 // Protects accept loops that are told to end.
@@ -164,28 +146,23 @@ func testGetRequestContext(t *testing.T, e *Env) {
 	time.Sleep(calm)
 	cancel()
 	e.WantErr("GetRequest when its context ends", ended(), context.Canceled)
-	connectOnce(e, l, l.Addr())
+	e.PairOn(l, l.Addr(), nil).RoundTrip()
 }
 
 // Protects logs and access rules: both ends know the same two addresses.
 func testConnAddrs(t *testing.T, e *Env) {
 	l := e.Listen()
-	c := e.Active(l.Addr(), nil)
-	connected := e.Go(func() error { return c.Connect(e.Context()) })
-	s := e.Passive(l, nil)
-	s.Accept()
-	if err := connected(); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := c.ID.RemoteAddr().String(), l.Addr().HostPort(); got != want {
+	p := e.PairOn(l, l.Addr(), nil)
+	c, s := p.Client.ID, p.Server.ID
+	if got, want := c.RemoteAddr().String(), l.Addr().HostPort(); got != want {
 		t.Errorf("client's remote address %v, listener's %v", got, want)
 	}
 	for _, tt := range []struct {
 		what      string
 		got, want net.Addr
 	}{
-		{"the server's local address", s.ID.LocalAddr(), c.ID.RemoteAddr()},
-		{"the server's remote address", s.ID.RemoteAddr(), c.ID.LocalAddr()},
+		{"the server's local address", s.LocalAddr(), c.RemoteAddr()},
+		{"the server's remote address", s.RemoteAddr(), c.LocalAddr()},
 	} {
 		if tt.got.String() != tt.want.String() {
 			t.Errorf("%s is %v, the client says %v", tt.what, tt.got, tt.want)

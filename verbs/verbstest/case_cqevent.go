@@ -18,8 +18,8 @@ var cqEventCases = []Case{
 	{"CQWaitDestroy", testCQWaitDestroy},
 }
 
-// message lets one empty message arrive, whose receive has the ID.
-func (p *Pair) message(id uint64) {
+// arrive lets one empty message arrive, whose receive has the ID.
+func (p *Pair) arrive(id uint64) {
 	p.e.T.Helper()
 	p.Server.PostEmptyRecvs(id, 1)
 	p.Client.Post(verbs.SendWR{})
@@ -57,13 +57,13 @@ func testCQEventWakes(t *testing.T, e *Env) {
 	arm(e, cq)
 	woken := e.Go(func() error { return cq.Wait(e.Context()) })
 	time.Sleep(calm)
-	p.message(1)
+	p.arrive(1)
 	if err := woken(); err != nil {
 		t.Fatalf("waiting before the completion: %v", err)
 	}
 	p.Server.Recv.OK(1, verbs.WCRecv)
 	arm(e, cq)
-	p.message(2)
+	p.arrive(2)
 	wantEvent(e, cq)
 	p.Server.Recv.OK(2, verbs.WCRecv)
 }
@@ -76,7 +76,7 @@ func testCQEventOnce(t *testing.T, e *Env) {
 	arm(e, cq)
 	arm(e, cq)
 	for id := range uint64(3) {
-		p.message(id)
+		p.arrive(id)
 	}
 	wantEvent(e, cq)
 	wantNoEvent(e, cq)
@@ -89,10 +89,10 @@ func testCQEventOnce(t *testing.T, e *Env) {
 func testCQEventOnlyNew(t *testing.T, e *Env) {
 	p := e.Pair(nil)
 	cq := p.Server.Recv.CQ
-	p.message(1)
+	p.arrive(1)
 	arm(e, cq)
 	wantNoEvent(e, cq)
-	p.message(2)
+	p.arrive(2)
 	wantEvent(e, cq)
 	p.Server.Recv.OK(1, verbs.WCRecv)
 	p.Server.Recv.OK(2, verbs.WCRecv)
@@ -101,7 +101,7 @@ func testCQEventOnlyNew(t *testing.T, e *Env) {
 // Protects pollers from the cost of events that nobody asked for.
 func testCQEventUnarmed(t *testing.T, e *Env) {
 	p := e.Pair(nil)
-	p.message(1)
+	p.arrive(1)
 	wantNoEvent(e, p.Server.Recv.CQ)
 	p.Server.Recv.OK(1, verbs.WCRecv)
 }

@@ -20,8 +20,8 @@ const deregSize, deregWork = 512 << 10, 24
 
 // deregDuring starts transfers by work, takes the region out of service in the
 // midst of them and unmaps it: who touches it then dies by SIGSEGV. The bystander
-// must live. If the region was the client's, the request that failed for it has
-// the status of a local protection error.
+// must live. If the region was the client's, some request failed for it, and says
+// so; those that wait for it, or for READs before it, may be flushed.
 func deregDuring(e *Env, work func(p *Pair, own, peers *Region), ofServer bool) {
 	e.T.Helper()
 	for round := range 8 {
@@ -35,16 +35,16 @@ func deregDuring(e *Env, work func(p *Pair, own, peers *Region), ofServer bool) 
 				own.Close()
 			}
 			// All that was posted completes, whether it came before or after.
-			failed := false
+			statuses := map[verbs.WCStatus]int{}
 			for id := range uint64(deregWork) {
 				wc := p.Client.Send.Next()
 				if wc.ID != id {
 					e.T.Fatalf("completion %d is of request %d", id, wc.ID)
 				}
-				if !ofServer && !failed && wc.Status != verbs.WCSuccess && wc.Status != verbs.WCLocProtErr {
-					e.T.Errorf("round %d: the first request to fail has %v, want LOC_PROT_ERR", round, wc.Status)
-				}
-				failed = failed || wc.Status != verbs.WCSuccess
+				statuses[wc.Status]++
+			}
+			if !ofServer && statuses[verbs.WCSuccess] < deregWork && statuses[verbs.WCLocProtErr] == 0 {
+				e.T.Errorf("round %d: no LOC_PROT_ERR among the completions %v", round, statuses)
 			}
 		})
 	}

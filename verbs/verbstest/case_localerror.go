@@ -24,8 +24,10 @@ func localFaults(e *Env, s *Side, size int, writing bool) map[string]verbs.SGE {
 	faults := map[string]verbs.SGE{
 		"key unknown":            {Addr: good.Addr(0), Length: uint32(size), LKey: deadKey},
 		"key 0":                  {Addr: good.Addr(0), Length: uint32(size)},
-		"key off by one":         {Addr: good.Addr(0), Length: uint32(size), LKey: good.MR.LKey() + 1},
-		"key off by 256":         {Addr: good.Addr(0), Length: uint32(size), LKey: good.MR.LKey() + 256},
+		"key off by 1":           {Addr: good.Addr(0), Length: uint32(size), LKey: good.MR.LKey() + 1},
+		"key off by 2^8":         {Addr: good.Addr(0), Length: uint32(size), LKey: good.MR.LKey() + 1<<8},
+		"key off by 2^16":        {Addr: good.Addr(0), Length: uint32(size), LKey: good.MR.LKey() + 1<<16},
+		"key off by 2^31":        {Addr: good.Addr(0), Length: uint32(size), LKey: good.MR.LKey() + 1<<31},
 		"begins one byte before": {Addr: good.Addr(0) - 1, Length: uint32(size), LKey: good.MR.LKey()},
 		"ends one byte behind":   {Addr: good.Addr(1), Length: uint32(size), LKey: good.MR.LKey()},
 		"lies behind":            {Addr: good.Addr(size), Length: 1, LKey: good.MR.LKey()},
@@ -77,24 +79,20 @@ func testLocalErrorSend(t *testing.T, e *Env) {
 }
 
 // Protects the same of an RDMA WRITE.
-func testLocalErrorWrite(t *testing.T, e *Env) {
-	eachFault(e, false, false, func(p *Pair, sge verbs.SGE) {
-		to := p.Server.Buffer(256, 9)
-		p.Client.Post(verbs.SendWR{ID: 2, Opcode: verbs.WRRDMAWrite, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{sge}, RemoteAddr: to.Addr(0), RKey: to.MR.RKey()})
-		p.Client.Send.Fails(2, verbs.WCLocProtErr)
-		wantBroken(p)
-		WantBytes(p.e.T, "memory to be written", to.Mem, Filled(256, 9))
-	})
-}
+func testLocalErrorWrite(t *testing.T, e *Env) { localErrorOneSided(e, verbs.WRRDMAWrite) }
 
 // Protects the memory of the reader's process: the answer of the peer lands in
 // regions that allow local write alone.
-func testLocalErrorRead(t *testing.T, e *Env) {
-	eachFault(e, false, true, func(p *Pair, sge verbs.SGE) {
-		from := p.Server.Buffer(256, 9)
-		p.Client.Post(verbs.SendWR{ID: 2, Opcode: verbs.WRRDMARead, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{sge}, RemoteAddr: from.Addr(0), RKey: from.MR.RKey()})
+func testLocalErrorRead(t *testing.T, e *Env) { localErrorOneSided(e, verbs.WRRDMARead) }
+
+func localErrorOneSided(e *Env, op verbs.WROpcode) {
+	e.T.Helper()
+	eachFault(e, false, op == verbs.WRRDMARead, func(p *Pair, sge verbs.SGE) {
+		peers := p.Server.Buffer(256, 9)
+		p.Client.Post(verbs.SendWR{ID: 2, Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{sge}, RemoteAddr: peers.Addr(0), RKey: peers.MR.RKey()})
 		p.Client.Send.Fails(2, verbs.WCLocProtErr)
 		wantBroken(p)
+		WantBytes(p.e.T, "the peer's memory", peers.Mem, Filled(256, 9))
 	})
 }
 

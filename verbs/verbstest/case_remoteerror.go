@@ -38,8 +38,10 @@ func remoteFaults(e *Env, s *Side, n int, op verbs.WROpcode) (faults map[string]
 	return map[string]place{
 		"key unknown":            {good.Addr(0), deadKey},
 		"key 0":                  {good.Addr(0), 0},
-		"key off by one":         {good.Addr(0), key + 1},
-		"key off by 256":         {good.Addr(0), key + 256},
+		"key off by 1":           {good.Addr(0), key + 1},
+		"key off by 2^8":         {good.Addr(0), key + 1<<8},
+		"key off by 2^16":        {good.Addr(0), key + 1<<16},
+		"key off by 2^31":        {good.Addr(0), key + 1<<31},
 		"begins one byte before": {good.Addr(0) - 1, key},
 		"ends one byte behind":   {good.Addr(1), key},
 		"lies behind":            {good.Addr(n), key},

@@ -8,16 +8,22 @@ type Pair struct {
 	e              *Env
 }
 
-// Pair connects two new sides. set, if not nil, changes the options of both.
+// Pair connects two new sides. set, if not nil, changes their options.
 func (e *Env) Pair(set func(client, server *SideOpts)) *Pair {
+	e.T.Helper()
+	l := e.Listen()
+	defer e.Destroy("listener", l.Close)
+	return e.PairOn(l, l.Addr(), set)
+}
+
+// PairOn is Pair by a listener that is there, which has the address.
+func (e *Env) PairOn(l verbs.Listener, addr verbs.Addr, set func(client, server *SideOpts)) *Pair {
 	e.T.Helper()
 	client, server := e.newSideOpts(), e.newSideOpts()
 	if set != nil {
 		set(&client, &server)
 	}
-	l := e.Listen()
-	defer e.Destroy("listener", l.Close)
-	c := e.Active(l.Addr(), func(o *SideOpts) { *o = client })
+	c := e.Active(addr, func(o *SideOpts) { *o = client })
 	connected := e.Go(func() error { return c.Connect(e.Context()) })
 	s := e.Passive(l, func(o *SideOpts) { *o = server })
 	s.Accept()

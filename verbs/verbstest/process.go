@@ -3,6 +3,7 @@ package verbstest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -84,7 +85,7 @@ func (e *Env) Process(set func(*SideOpts)) *Process {
 // SIGSTOP has stopped it.
 func (p *Process) Signal(s syscall.Signal) {
 	p.e.T.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil && err != os.ErrProcessDone {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.e.T.Errorf("send %v to the peer process: %v", s, err)
 	}
 	if s != syscall.SIGSTOP {
