@@ -15,7 +15,7 @@ const (
 	// rather than given to the kernel in an iovec of its own.
 	copyLimit = 256
 	arenaSize = 64 << 10
-	// stageSize is the arena with CRC on, when all payload goes through it.
+	// txStageSize is the arena with CRC on, when all payload goes through it.
 	txStageSize = 256 << 10
 	// smallMSS: below it FPDUs are laid within TCP segments, as network adapters
 	// and Soft-iWARP like them. Above (loopback) an FPDU may straddle.
@@ -161,7 +161,7 @@ func (t *transmitter) fit(header int, left uint64) (n int, more bool) {
 	switch {
 	case t.strict && size > t.room:
 	case !t.strict && t.room > frame.TaggedSize && t.room < header:
-		return 0, t.size == 0
+		return 0, false
 	case !t.strict && t.crc && t.room < size && t.room > header+n:
 	default:
 		return n, true

@@ -151,6 +151,16 @@ func (c *cq) nextBatch(mine bool) []verbs.WC {
 	return c.batch[:k]
 }
 
+// leave ends the role of the one that calls the handler; more says that there are
+// completions to call it for.
+func (c *cq) leave() (more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active = false
+	c.idle.Broadcast()
+	return c.n > 0
+}
+
 // unserved says whether completions wait for a handler that nobody is calling.
 func (c *cq) unserved() bool {
 	if c.handler == nil {

@@ -78,7 +78,8 @@ func (q *qp) bury() {
 		q.flush()
 	}
 	q.mu.Unlock()
-	q.serveCQs()
+	for q.serveCQs() {
+	}
 	q.linger(broken)
 }
 

@@ -56,7 +56,7 @@ type qp struct {
 	held    bool // passive side: nothing may be sent before the first FPDU has come
 	plugged int  // handlers running on goroutines of this QP
 	txBusy  bool // somebody holds the transmit token
-	stalled bool // the token waits for the worker
+	passed  bool // the token waits for the worker
 	txIdle  sync.Cond
 	txErr   error // the socket's, when nothing can be sent any more
 

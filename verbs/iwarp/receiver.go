@@ -65,8 +65,9 @@ func (x *receiver) init(q *qp, l link) {
 	x.untaggedState.init(x)
 }
 
-// step reads once and handles what came. It does not pin memory while it waits.
-func (x *receiver) step(s stream) *fault {
+// step reads once and handles what came; if nothing has come it waits, or does
+// nothing. It does not pin memory while it waits.
+func (x *receiver) step(s stream, wait bool) *fault {
 	for {
 		iov, f := x.iovecs()
 		if f != nil {
@@ -74,18 +75,23 @@ func (x *receiver) step(s stream) *fault {
 		}
 		var n int
 		var err error
-		if len(x.pins) == 0 {
+		if wait && len(x.pins) == 0 {
 			n, err = s.Readv(iov)
-		} else if n, err = s.TryReadv(iov); errors.Is(err, sockio.ErrWouldBlock) {
-			x.unpin()
-			if err = s.WaitReadable(); err == nil {
-				continue
-			}
+		} else {
+			n, err = s.TryReadv(iov)
 		}
 		if err == nil {
 			return x.received(n)
 		}
 		x.unpin()
+		if errors.Is(err, sockio.ErrWouldBlock) {
+			if !wait {
+				return nil
+			}
+			if err = s.WaitReadable(); err == nil {
+				continue
+			}
+		}
 		switch {
 		case !errors.Is(err, io.EOF):
 			return lost(fmt.Errorf("connection lost: %w", err))

@@ -44,10 +44,14 @@ func (q *qp) blocked(w *sendWQE) bool {
 }
 
 // transmit sends until nothing is ready, and returns the token, which the caller
-// holds. When the socket is full it passes the token to the worker; the worker
-// itself waits.
+// holds. When the socket is full, or it takes too long, it passes the token to
+// the worker; the worker itself waits.
 func (q *qp) transmit(worker bool) {
-	for {
+	for turn := 0; ; turn++ {
+		if !worker && turn == maxTurns {
+			q.passToken()
+			return
+		}
 		if !q.tx.unsent() && !q.nextBatch() {
 			return
 		}
@@ -60,10 +64,7 @@ func (q *qp) transmit(worker bool) {
 			q.sendFailed(err)
 			return
 		case !worker:
-			q.mu.Lock()
-			q.stalled = true
-			q.mu.Unlock()
-			q.kick()
+			q.passToken()
 			return
 		default:
 			q.tx.unpin()
@@ -76,10 +77,17 @@ func (q *qp) transmit(worker bool) {
 				return
 			}
 		}
-		if worker {
-			q.serveCQs()
+		for worker && q.serveCQs() {
 		}
 	}
+}
+
+// passToken gives the transmit token to the worker.
+func (q *qp) passToken() {
+	q.mu.Lock()
+	q.passed = true
+	q.mu.Unlock()
+	q.kick()
 }
 
 // sendFailed ends transmission, and the connection unless the receiver does it
