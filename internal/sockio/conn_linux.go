@@ -26,6 +26,11 @@ const MaxIovecs = 1024
 // for some time afterwards.
 const yieldAfter = 32
 
+// hotTime is how long a read waits in the system call that reads, when the one
+// before had something. It saves a call for each message of a busy connection, but
+// can't be interrupted; so an idle connection waits in poll.
+const hotTime = 10 * time.Millisecond
+
 // NetConn is what a Conn is made of: *net.TCPConn or *net.UnixConn.
 type NetConn interface {
 	net.Conn
@@ -41,11 +46,11 @@ type Conn struct {
 
 // side is one direction: its system call, and what ends its waits.
 type side struct {
-	msg     unix.Msghdr
-	fds     [2]unix.PollFd
-	waits   int
-	drained bool // the last read took all there was
-	stop    deadline
+	msg   unix.Msghdr
+	fds   [2]unix.PollFd
+	waits int
+	hot   bool // data came within hotTime: the next wait is made in the read itself
+	stop  deadline
 }
 
 // New takes a socket over from the net package: c is closed, and must not be
@@ -58,11 +63,16 @@ func New(c NetConn) (*Conn, error) {
 	k := &Conn{local: c.LocalAddr(), remote: c.RemoteAddr()}
 	fd := -1
 	if cerr := rc.Control(func(old uintptr) {
-		fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0)
+		if fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return
+		}
+		timeout := unix.NsecToTimeval(int64(hotTime))
+		err = errors.Join(unix.SetNonblock(fd, false), unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout))
 	}); cerr != nil {
 		err = cerr
 	}
 	if err != nil {
+		_ = unix.Close(fd) // -1 if there is none
 		return nil, fmt.Errorf("take over a socket: %w", err)
 	}
 	k.fd.open(fd, func() {
@@ -95,13 +105,14 @@ func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 // Readv fills the iovecs, in order, with what has arrived, and waits if nothing
 // has. It returns io.EOF at the end of the stream.
 func (c *Conn) Readv(iov []unix.Iovec) (int, error) {
-	if c.r.drained { // most likely there is nothing: ask by waiting
-		if err := c.WaitReadable(); err != nil {
-			return 0, err
-		}
-	}
 	for {
-		n, err := c.TryReadv(iov)
+		flags := unix.MSG_DONTWAIT
+		if c.r.hot && !c.r.stop.some() {
+			flags = 0
+			c.yield()
+		}
+		n, err := c.recv(iov, flags)
+		c.r.hot = err == nil
 		if !errors.Is(err, ErrWouldBlock) {
 			return n, err
 		}
@@ -113,7 +124,11 @@ func (c *Conn) Readv(iov []unix.Iovec) (int, error) {
 
 // TryReadv is Readv that answers ErrWouldBlock instead of waiting.
 func (c *Conn) TryReadv(iov []unix.Iovec) (int, error) {
-	n, errno, err := c.call(&c.r, unix.SYS_RECVMSG, iov, unix.MSG_DONTWAIT)
+	return c.recv(iov, unix.MSG_DONTWAIT)
+}
+
+func (c *Conn) recv(iov []unix.Iovec, flags int) (int, error) {
+	n, errno, err := c.call(&c.r, unix.SYS_RECVMSG, iov, flags)
 	switch {
 	case err != nil:
 		return 0, err
@@ -122,11 +137,6 @@ func (c *Conn) TryReadv(iov []unix.Iovec) (int, error) {
 	case n == 0:
 		return 0, io.EOF
 	}
-	room := 0
-	for i := range iov {
-		room += int(iov[i].Len)
-	}
-	c.r.drained = n < room
 	return n, nil
 }
 
@@ -202,10 +212,14 @@ func result(op string, errno unix.Errno) error {
 
 // WaitReadable waits until there is something to read, or the stream has ended.
 func (c *Conn) WaitReadable() error {
+	c.yield()
+	return c.wait(&c.r)
+}
+
+func (c *Conn) yield() {
 	if c.r.waits++; c.r.waits%yieldAfter == 0 {
 		runtime.Gosched()
 	}
-	return c.wait(&c.r)
 }
 
 // WaitWritable waits until the socket takes something, or is broken.

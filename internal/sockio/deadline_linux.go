@@ -45,6 +45,9 @@ func (d *deadline) seen() {
 	_, _ = unix.Read(d.event, n[:])
 }
 
+// some says that there is a deadline.
+func (d *deadline) some() bool { return d.at.Load() != 0 }
+
 func (d *deadline) passed() bool {
 	at := d.at.Load()
 	return at != 0 && int64(time.Since(base)) >= at

@@ -13,7 +13,8 @@
 //	                    goroutine that the rest was handed to
 //
 // A side that waits blocks its thread in poll(2), on the socket and on an eventfd
-// by which deadlines and Close interrupt it. The runtime's poller would cost a
+// by which deadlines and Close interrupt it; the reader of a busy connection, for
+// a short time, in the read itself. The runtime's poller would cost a
 // read that finds nothing, an epoll wait, and the waking of the scheduler and its
 // monitor for each message, and each of these costs as much as the message itself
 // when a request travels alone. The price is a thread for each connection; it
