@@ -79,6 +79,7 @@ func TestSegments(t *testing.T) {
 					wrs = append(wrs, verbs.SendWR{Opcode: verbs.WROpcode(r.IntN(3)), SGEs: s.sge(r.IntN(1000), n), RKey: 1})
 				}
 				must(t, s.qp.PostSend(wrs))
+				s.settle()
 			}
 			at, pos, straddle := out.boundaries(), 0, 0
 			eachFPDU(out.stream, func(b []byte, c frame.Control) {
@@ -114,6 +115,7 @@ func TestShortWrite(t *testing.T) {
 	out := newSegmenter(1448, 5000)
 	s.qp.sock = out
 	must(t, s.qp.PostSend([]verbs.SendWR{{SGEs: s.sge(0, 100_000)}}))
+	s.settle()
 	ends := map[int]bool{}
 	pos := 0
 	eachFPDU(out.stream, func(b []byte, _ frame.Control) {

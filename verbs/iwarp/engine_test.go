@@ -45,6 +45,15 @@ func engineOn(t testing.TB, d *device, l link, n int) (*side, *sink) {
 	return s, out
 }
 
+// settle waits until nobody transmits.
+func (s *side) settle() {
+	s.qp.mu.Lock()
+	defer s.qp.mu.Unlock()
+	for s.qp.txBusy {
+		s.qp.txIdle.Wait()
+	}
+}
+
 // feed gives the receiver the bytes in pieces of at most chunk.
 func feed(q *qp, b []byte, chunk int) *fault {
 	for len(b) > 0 {
