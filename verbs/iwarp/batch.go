@@ -18,8 +18,10 @@ const (
 	// txStageSize is the arena with CRC on, when all payload goes through it.
 	txStageSize = 256 << 10
 	// smallMSS: below it FPDUs are laid within TCP segments, as network adapters
-	// and Soft-iWARP like them. Above (loopback) an FPDU may straddle.
+	// and Soft-iWARP like them. Above (loopback) they are as large as can be, and
+	// may straddle.
 	smallMSS = 16 << 10
+	maxFPDU  = frame.MaxULPDU &^ 7
 	minMSS   = 512
 	// minCut is the least payload for which a message is cut at a segment's end.
 	minCut = 64
@@ -35,6 +37,7 @@ type writer interface {
 type transmitter struct {
 	crc    bool
 	mss    int
+	limit  int  // of an FPDU
 	strict bool // an FPDU stays within a segment
 
 	// The batch.
@@ -79,7 +82,9 @@ type mark struct {
 
 func (t *transmitter) init(q *qp, l link) {
 	*t = transmitter{crc: l.crc, mss: max(l.mss, minMSS), sqSent: q.sq.head, sendMSN: 1, readMSN: 1}
-	t.strict = t.mss < smallMSS
+	if t.strict, t.limit = t.mss < smallMSS, maxFPDU; t.strict {
+		t.limit = t.mss &^ 7
+	}
 	size := arenaSize
 	if t.crc {
 		size = txStageSize
@@ -150,7 +155,7 @@ func (t *transmitter) fit(header int, left uint64) (n int, more bool) {
 	if t.size >= maxBatchBytes || len(t.iov)+maxSGE+2 > cap(t.iov) || free < maxSGE*copyLimit {
 		return 0, false
 	}
-	n = min(t.mss, frame.MaxULPDU-3)&^7 - header - frame.CRCSize
+	n = t.limit - header - frame.CRCSize
 	if t.crc {
 		n = min(n, free&^7)
 	}
@@ -237,8 +242,8 @@ func (t *transmitter) seal() {
 }
 
 // write sends the batch as far as the socket takes it. Every call ends its last
-// TCP segment, so that the next FPDU begins one; after a short write the FPDU
-// that was cut is ended by itself first, for the same reason.
+// TCP segment, so that the next FPDU begins one. If FPDUs stay within segments,
+// the one that a short write has cut is ended by itself first, for that reason.
 func (t *transmitter) write(w writer) error {
 	for t.unsent() {
 		iov := t.rest
@@ -251,7 +256,7 @@ func (t *transmitter) write(w writer) error {
 		}
 		t.sent += n
 		t.rest = sockio.Advance(t.rest, n)
-		t.realign = t.unsent() && t.fpduEnd() != t.sent
+		t.realign = t.strict && t.unsent() && t.fpduEnd() != t.sent
 	}
 	return nil
 }

@@ -148,61 +148,50 @@ func BenchmarkTCPStream(b *testing.B) {
 // of 64 bytes is answered by an RDMA WRITE of 4 KiB and a message of 16 bytes.
 func BenchmarkBlockReads(b *testing.B) {
 	const depth, block = 32, 4096
-	var x, y *side
-	var command [1]verbs.SendWR
-	var answer [2 * depth]verbs.SendWR
-	var recvs [depth]verbs.RecvWR
-	var recvX [depth]verbs.RecvWR
-	left, done, made := 0, make(chan struct{}), make(chan struct{})
-	again := [depth]verbs.SendWR{}
-	x, y = tcpSides(b, "", 1<<20, func(wcs []verbs.WC) {
-		n := 0
+	var host, disk *side
+	var commands, answers [2 * depth]verbs.SendWR
+	var hostRecvs, diskRecvs [depth]verbs.RecvWR
+	unsent, unanswered := b.N, b.N
+	done, made := make(chan struct{}), make(chan struct{})
+	received := func(wcs []verbs.WC) (n int) {
 		for _, wc := range wcs {
 			if wc.Status == verbs.WCSuccess && wc.Opcode == verbs.WCRecv {
-				if left--; left == 0 {
-					close(done)
-				}
 				n++
 			}
 		}
-		for n > 0 {
-			k := min(n, depth)
-			must(b, x.qp.PostRecv(recvX[:k]))
-			if left > 0 {
-				must(b, x.qp.PostSend(again[:k]))
-			}
-			n -= k
+		return n
+	}
+	host, disk = tcpSides(b, "", 1<<20, func(wcs []verbs.WC) {
+		n := received(wcs)
+		if n == 0 {
+			return
+		}
+		must(b, host.qp.PostRecv(hostRecvs[:n]))
+		again := min(n, unsent)
+		unsent -= again
+		must(b, host.qp.PostSend(commands[:again]))
+		if unanswered -= n; unanswered == 0 {
+			close(done)
 		}
 	}, func(wcs []verbs.WC) {
 		<-made
-		n := 0
-		for _, wc := range wcs {
-			if wc.Status == verbs.WCSuccess && wc.Opcode == verbs.WCRecv {
-				n++
-			}
-		}
-		for n > 0 {
-			k := min(n, depth)
-			must(b, y.qp.PostRecv(recvs[:k]))
-			must(b, y.qp.PostSend(answer[:2*k]))
-			n -= k
-		}
+		n := received(wcs)
+		must(b, disk.qp.PostRecv(diskRecvs[:n]))
+		must(b, disk.qp.PostSend(answers[:2*n]))
 	})
-	command[0].SGEs = x.sge(0, 64)
 	for i := range depth {
-		recvs[i].SGEs, recvX[i].SGEs = y.sge(i*64, 64), x.sge(i*64, 64)
-		answer[2*i] = verbs.SendWR{Opcode: verbs.WRRDMAWrite, SGEs: y.sge(i*block, block), RemoteAddr: x.mr.Addr() + uint64(1<<19+i*block), RKey: x.mr.RKey()}
-		answer[2*i+1] = verbs.SendWR{SGEs: y.sge(0, 16)}
-		again[i] = command[0]
+		commands[i].SGEs = host.sge(0, 64)
+		diskRecvs[i].SGEs, hostRecvs[i].SGEs = disk.sge(i*64, 64), host.sge(i*64, 64)
+		answers[2*i] = verbs.SendWR{Opcode: verbs.WRRDMAWrite, SGEs: disk.sge(i*block, block), RemoteAddr: host.mr.Addr() + uint64(1<<19+i*block), RKey: host.mr.RKey()}
+		answers[2*i+1] = verbs.SendWR{SGEs: disk.sge(0, 16)}
 	}
-	must(b, x.qp.PostRecv(recvX[:]))
-	must(b, x.qp.PostRecv(recvX[:]))
-	must(b, y.qp.PostRecv(recvs[:]))
-	must(b, y.qp.PostRecv(recvs[:]))
+	must(b, host.qp.PostRecv(hostRecvs[:]))
+	must(b, disk.qp.PostRecv(diskRecvs[:]))
 	close(made)
-	left = b.N + depth
 	b.ReportAllocs()
 	b.ResetTimer()
-	must(b, x.qp.PostSend(again[:]))
+	first := min(depth, unsent)
+	unsent -= first
+	must(b, host.qp.PostSend(commands[:first]))
 	<-done
 }

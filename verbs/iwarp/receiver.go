@@ -18,6 +18,10 @@ const (
 	// they are there as a whole and verified.
 	rxStageSizeCRC = 256 << 10
 	maxDirect      = 2 * maxSGE
+	// After an FPDU of largeFPDU bytes another may come, whose payload would be
+	// copied needlessly: then only afterLarge bytes go to the stage.
+	largeFPDU  = 16 << 10
+	afterLarge = 8 << 10
 )
 
 // receiver is the receive half of the protocol: it takes the bytes of the stream
@@ -124,17 +128,19 @@ func (x *receiver) iovecs() ([]unix.Iovec, *fault) {
 	x.compact()
 	x.iov = x.iov[:0]
 	free := x.stage[x.w:]
+	limit := len(free)
+	if !x.crc && x.payload >= largeFPDU {
+		limit = afterLarge
+	}
 	if x.left > 0 {
 		if f := x.pinPayload(); f != nil {
 			return nil, f
 		}
-		// Of a stream of full FPDUs no more than the next header goes to the stage,
-		// for what follows it can be placed by the next read.
-		if need := x.trailer + x.size; x.bulk && need < len(free) {
-			free = free[:need]
+		if x.bulk { // one like it follows: take its header only
+			limit = x.trailer + x.size
 		}
 	}
-	x.iov = append(x.iov, sockio.Iovec(free))
+	x.iov = append(x.iov, sockio.Iovec(free[:min(limit, len(free))]))
 	return x.iov, nil
 }
 
