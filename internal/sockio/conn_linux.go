@@ -26,9 +26,9 @@ const MaxIovecs = 1024
 // for some time afterwards.
 const yieldAfter = 32
 
-// hotTime is how long a read waits in the system call that reads, when the one
-// before had something. It saves a call for each message of a busy connection, but
-// can't be interrupted; so an idle connection waits in poll.
+// hotTime is how long a busy connection waits in a system call, a read in the one
+// that reads. That wait can't be interrupted, and occupies a thread and, for the
+// runtime, a processor; so after this time the wait goes on in the runtime's poller.
 const hotTime = 10 * time.Millisecond
 
 // NetConn is what a Conn is made of: *net.TCPConn or *net.UnixConn.
@@ -44,13 +44,16 @@ type Conn struct {
 	r, w          side
 }
 
-// side is one direction: its system call, and what ends its waits.
+// side is one direction: its system call, and its waits.
 type side struct {
 	msg   unix.Msghdr
-	fds   [2]unix.PollFd
+	poll  [1]unix.PollFd
 	waits int
-	hot   bool // data came within hotTime: the next wait is made in the read itself
-	stop  deadline
+	// hot: data moved since the last long wait, so that the next wait is made in a
+	// system call.
+	hot  bool
+	stop deadline
+	park parking
 }
 
 // New takes a socket over from the net package: c is closed, and must not be
@@ -75,18 +78,14 @@ func New(c NetConn) (*Conn, error) {
 		_ = unix.Close(fd) // -1 if there is none
 		return nil, fmt.Errorf("take over a socket: %w", err)
 	}
-	k.fd.open(fd, func() {
-		k.r.stop.close()
-		k.w.stop.close()
-	})
-	for _, s := range []*side{&k.r, &k.w} {
-		if err := s.stop.open(); err != nil {
-			k.Close()
-			return nil, fmt.Errorf("take over a socket: %w", err)
-		}
+	k.fd.fd = fd
+	k.fd.done = func() { k.r.park.close(); k.w.park.close() }
+	if err := k.r.park.reserve(fd); err != nil {
+		k.Close()
+		return nil, err
 	}
-	k.r.fds = [2]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}, {Fd: int32(k.r.stop.event), Events: unix.POLLIN}}
-	k.w.fds = [2]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}, {Fd: int32(k.w.stop.event), Events: unix.POLLIN}}
+	k.r.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
+	k.w.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
 	// This also takes the socket off the runtime's poller, which would wake for
 	// all that arrives.
 	if err := c.Close(); err != nil {
@@ -112,10 +111,10 @@ func (c *Conn) Readv(iov []unix.Iovec) (int, error) {
 			c.yield()
 		}
 		n, err := c.recv(iov, flags)
-		c.r.hot = err == nil
 		if !errors.Is(err, ErrWouldBlock) {
 			return n, err
 		}
+		c.r.hot = c.r.hot && flags != 0 // otherwise it has waited for hotTime
 		if err := c.WaitReadable(); err != nil {
 			return 0, err
 		}
@@ -137,6 +136,7 @@ func (c *Conn) recv(iov []unix.Iovec, flags int) (int, error) {
 	case n == 0:
 		return 0, io.EOF
 	}
+	c.r.hot = true
 	return n, nil
 }
 
@@ -177,7 +177,11 @@ func (c *Conn) TryWritev(iov []unix.Iovec, eor bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return n, result("write", errno)
+	if errno != 0 {
+		return 0, result("write", errno)
+	}
+	c.w.hot = true
+	return n, nil
 }
 
 // call makes one system call on the socket.
@@ -225,31 +229,41 @@ func (c *Conn) yield() {
 // WaitWritable waits until the socket takes something, or is broken.
 func (c *Conn) WaitWritable() error { return c.wait(&c.w) }
 
-// wait blocks the thread in poll(2), which costs half of what the way through the
-// runtime's poller costs when the answer comes within microseconds.
+// wait waits until the side is ready: for hotTime in poll(2), if data has moved
+// lately, then in the runtime's poller.
 func (c *Conn) wait(s *side) error {
 	if !c.fd.acquire() {
 		return net.ErrClosed
 	}
 	defer c.fd.release()
 	for {
-		timeout, err := s.stop.left()
-		if err != nil {
+		left, err := s.stop.left()
+		switch {
+		case c.fd.closing():
+			return net.ErrClosed
+		case err != nil:
 			return err
 		}
-		n, err := unix.Poll(s.fds[:], timeout)
-		switch {
-		case err != nil && !errors.Is(err, unix.EINTR):
-			return fmt.Errorf("wait for a socket: %w", err)
-		case n > 0 && s.fds[1].Revents != 0:
-			if c.fd.closing() {
-				return net.ErrClosed
-			}
-			s.stop.seen()
-		case n > 0:
-			return nil
+		ready := false
+		if s.hot {
+			ready, err = s.pollFor(min(left, hotTime))
+			s.hot = ready
+		} else {
+			ready, err = s.park.wait(c.fd.fd, s.poll[0].Events, &s.stop, c.fd.closing)
+		}
+		if ready || err != nil {
+			return err
 		}
 	}
+}
+
+// pollFor blocks the thread until the side is ready or the time is over.
+func (s *side) pollFor(t time.Duration) (ready bool, err error) {
+	n, err := unix.Poll(s.poll[:], int((t+time.Millisecond-1)/time.Millisecond))
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return false, fmt.Errorf("wait for a socket: %w", err)
+	}
+	return n > 0, nil
 }
 
 // SetReadDeadline ends reads and waits for reading at t, also those in progress,
@@ -265,6 +279,7 @@ func (c *Conn) setDeadline(s *side, t time.Time) error {
 	}
 	defer c.fd.release()
 	s.stop.set(t)
+	s.park.interrupt(&s.stop, false)
 	return nil
 }
 
@@ -297,7 +312,7 @@ func (c *Conn) control(op string, f func(fd int) error) error {
 // net.ErrClosed.
 func (c *Conn) Close() error {
 	return c.fd.close(func() {
-		c.r.stop.wake()
-		c.w.stop.wake()
+		c.r.park.interrupt(&c.r.stop, true)
+		c.w.park.interrupt(&c.w.stop, true)
 	})
 }

@@ -18,8 +18,6 @@ type descriptor struct {
 
 const closedBit = 1 << 62
 
-func (d *descriptor) open(fd int, done func()) { d.fd, d.done = fd, done }
-
 // acquire begins a use; false when the descriptor is closed.
 func (d *descriptor) acquire() bool {
 	for {

@@ -12,14 +12,15 @@
 //	         Writev     waits until the socket takes something; used by the
 //	                    goroutine that the rest was handed to
 //
-// A side that waits blocks its thread in poll(2), on the socket and on an eventfd
-// by which deadlines and Close interrupt it; the reader of a busy connection, for
-// a short time, in the read itself. The runtime's poller would cost a
-// read that finds nothing, an epoll wait, and the waking of the scheduler and its
+// The side of a busy connection waits in a system call, a reader in the very one
+// that reads, for at most 10 ms: the way through the runtime's poller costs a read
+// that finds nothing, an epoll wait, and the waking of the scheduler and of its
 // monitor for each message, and each of these costs as much as the message itself
-// when a request travels alone. The price is a thread for each connection; it
-// sleeps when the connection does. A program with such readers runs best with a
-// GOMAXPROCS of at least 4, for a blocked thread keeps its processor for 10 ms.
+// when a request travels alone. After that time the connection counts as idle and
+// waits in the runtime's poller, where it occupies no thread.
+//
+// A program with such readers runs best with a GOMAXPROCS of at least 4, for a
+// thread that waits in a system call keeps its processor for a while.
 //
 // net.Conn has no way to try, and net.Buffers allocates.
 package sockio
