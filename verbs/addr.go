@@ -3,6 +3,7 @@ package verbs
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,14 +30,13 @@ type Addr struct {
 // port to defaultPort; a bare IPv6 address needs brackets only if a port follows.
 func ParseAddr(s, defaultPort string) (Addr, error) {
 	a := Addr{Fabric: DefaultFabric}
-	rest := s
-	if scheme, r, ok := strings.Cut(s, "://"); ok {
+	rest, query, hasQuery := strings.Cut(s, "?")
+	if scheme, r, ok := strings.Cut(rest, "://"); ok {
 		if scheme == "" {
 			return Addr{}, fmt.Errorf("address %q: empty fabric before ://", s)
 		}
 		a.Fabric, rest = scheme, r
 	}
-	rest, query, hasQuery := strings.Cut(rest, "?")
 	if hasQuery {
 		params, err := url.ParseQuery(query)
 		if err != nil {
@@ -46,6 +46,9 @@ func ParseAddr(s, defaultPort string) (Addr, error) {
 	}
 	host, port, err := splitHostPort(strings.TrimSuffix(rest, "/"), defaultPort)
 	if err != nil {
+		return Addr{}, fmt.Errorf("address %q: %w", s, err)
+	}
+	if err := checkHost(host); err != nil {
 		return Addr{}, fmt.Errorf("address %q: %w", s, err)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -73,6 +76,19 @@ func splitHostPort(s, defaultPort string) (host, port string, err error) {
 		port = defaultPort
 	}
 	return host, port, nil
+}
+
+// checkHost refuses what is neither an IP address nor can be a name, so that a
+// mistake is not looked up in the DNS.
+func checkHost(host string) error {
+	if strings.Contains(host, ":") {
+		if _, err := netip.ParseAddr(host); err != nil {
+			return fmt.Errorf("host %q is not an IPv6 address", host)
+		}
+	} else if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("[]/@\\\"", r) }) {
+		return fmt.Errorf("host %q is not a name or address", host)
+	}
+	return nil
 }
 
 // HostPort is HOST:PORT with brackets where IPv6 needs them.
