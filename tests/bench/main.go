@@ -18,13 +18,11 @@ func main() {
 	floor := flag.Bool("floor", false, "fail when a ratio is below its floor")
 	peer := flag.Bool("peer", false, "be the other process of the comparison with TCP")
 	flag.Parse()
-	err := error(nil)
+	work := func() error { return errors.Join(run(*bin, *rounds, *runtime, *only, *floor), provider(*rounds)) }
 	if *peer {
-		err = servePeer()
-	} else {
-		err = errors.Join(run(*bin, *rounds, *runtime, *only, *floor), provider(*rounds))
+		work = servePeer
 	}
-	if err != nil {
+	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
