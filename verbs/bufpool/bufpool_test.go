@@ -268,6 +268,9 @@ func TestClose(t *testing.T) {
 	if p.TryGet(1, b) {
 		t.Error("a closed pool has lent a block")
 	}
+	if err := p.Get(t.Context(), 1, b); !errors.Is(err, ErrClosed) {
+		t.Errorf("get from a closed pool: %v", err)
+	}
 }
 
 // Protects from mistakes that would otherwise destroy data: they panic.

@@ -30,7 +30,7 @@ func (b *Buf) SGE() verbs.SGE {
 }
 
 // Waiter stands in line for a buffer. Its owner may use it again once Ready was
-// called or Cancel returned.
+// called or Cancel has returned true.
 type Waiter struct {
 	// Ready is called once, when Buf has been lent.
 	Ready func(w *Waiter)
@@ -151,10 +151,14 @@ func (p *Pool) Cancel(w *Waiter) bool {
 	return true
 }
 
-// Get lends a block of n bytes and waits for it if need be.
+// Get lends a block of n bytes and waits for it if need be, until ctx ends. On a
+// closed pool it answers ErrClosed.
 func (p *Pool) Get(ctx context.Context, n int, buf *Buf) error {
 	if p.TryGet(n, buf) {
 		return nil
+	}
+	if p.isClosed() {
+		return fmt.Errorf("get a buffer of %d bytes: %w", n, ErrClosed)
 	}
 	ready := make(chan struct{})
 	w := &Waiter{Ready: func(*Waiter) { close(ready) }}
@@ -172,6 +176,12 @@ func (p *Pool) Get(ctx context.Context, n int, buf *Buf) error {
 	}
 	*buf = w.Buf
 	return nil
+}
+
+func (p *Pool) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
 }
 
 // Put takes a block back and zeroes buf.
