@@ -9,7 +9,7 @@ import (
 
 const (
 	// maxBatchBytes is where a batch ends: one system call's worth.
-	maxBatchBytes = 512 << 10
+	maxBatchBytes = 1 << 20
 	maxBatchIovs  = 512
 	// copyLimit is the largest piece of payload that is copied beside its header
 	// rather than given to the kernel in an iovec of its own.
