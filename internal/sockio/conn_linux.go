@@ -244,7 +244,7 @@ func (c *Conn) wait(s *side) error {
 		case err != nil:
 			return err
 		}
-		ready := false
+		var ready bool
 		if s.hot {
 			ready, err = s.pollFor(min(left, hotTime))
 			s.hot = ready

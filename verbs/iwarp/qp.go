@@ -43,7 +43,6 @@ type qp struct {
 	mu        sync.Mutex
 	state     verbs.QPState
 	destroyed bool
-	orderly   bool  // this side ends the connection in good order
 	why       fault // why state is ERR
 	flushed   bool
 	started   bool // the receiver runs, or has run

@@ -21,12 +21,11 @@ import (
 )
 
 func main() {
-	if err := serve(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "vmagent:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "vmagent:", serve(os.Args[1]))
+	os.Exit(1)
 }
 
+// serve runs what it is told until something is wrong.
 func serve(path string) error {
 	port, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
