@@ -6,7 +6,7 @@ BIN      := $(CURDIR)/bin
 FUZZTIME ?= 8s
 LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
 
-.PHONY: all build demo test bench tools verify lint unit fuzz e2e clean
+.PHONY: all build demo test bench tools verify unit fuzz e2e vm-test vm cover clean
 
 all: build
 
@@ -49,6 +49,17 @@ fuzz:
 # e2e drives both programs, built with the race detector, with real clients: libnbd, qemu, fio.
 e2e:
 	$(GO) test -race -count=1 -timeout 20m -v ./tests/e2e
+
+# vm-test runs the scenarios with the Linux kernel's own NVMe/RDMA host and target
+# in virtual machines; the first run downloads and builds a kernel.
+vm-test:
+	@scripts/install-tools vm
+	RBD_VM=1 $(GO) test -count=1 -timeout 40m -v ./tests/vm
+
+# vm gives a shell in such a machine.
+vm:
+	@scripts/install-tools vm
+	$(GO) run ./tests/vm/cmd/vmshell
 
 # bench compares with nbdkit in one run and prints the table of docs/performance.md.
 bench: build
