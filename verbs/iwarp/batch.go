@@ -127,15 +127,19 @@ func (t *transmitter) fpduEnd() int {
 // unpin leaves the batch's regions for the time of a wait, and pin enters them
 // again; it is false when one has ended.
 func (t *transmitter) unpin() {
-	if t.pinned {
-		for _, m := range t.pins {
-			m.release()
-		}
+	if !t.pinned {
+		return
 	}
-	t.pinned = false
+	for _, m := range t.pins {
+		m.release()
+	}
+	t.pinned = len(t.pins) == 0 // an empty batch is about to be filled
 }
 
 func (t *transmitter) pin() bool {
+	if t.pinned {
+		return true
+	}
 	for i, m := range t.pins {
 		if !m.acquire() {
 			for _, p := range t.pins[:i] {

@@ -176,3 +176,24 @@ func TestTurns(t *testing.T) {
 		}
 	}
 }
+
+// Protects regions when one post is more than its caller sends: the worker sends
+// the rest, in order, and in the end nobody holds the memory.
+func TestPassedToken(t *testing.T) {
+	const n = maxTurns + 4
+	s, _ := engine(t, link{ird: 1, ord: 1, mss: 65483}, maxBatchBytes)
+	out := newSegmenter(65483, 1<<30)
+	s.qp.sock = out
+	wrs := make([]verbs.SendWR, n)
+	ids := make([]uint64, n)
+	for i := range wrs {
+		ids[i] = uint64(i)
+		wrs[i] = verbs.SendWR{ID: ids[i], Opcode: verbs.WRRDMAWrite, SGEs: s.sge(0, maxBatchBytes), Flags: verbs.SendSignaled}
+	}
+	must(t, s.qp.PostSend(wrs))
+	s.settle()
+	s.ok(t, ids...)
+	if refs := s.mr.(*mr).refs.Load(); refs != 0 {
+		t.Errorf("%d accesses have not ended", refs)
+	}
+}

@@ -24,7 +24,7 @@
 //	transmit                            the token's holder   no lock but short ones
 //	3  fill: check keys, cut FPDUs, headers into the arena, payload by reference
 //	4  write: one sendmsg for the batch; regions are pinned only while it runs
-//	5  socket full: the token goes to the worker, which waits
+//	5  socket full, or many batches: the token goes to the worker, which may wait
 //	6  account: SENDs and WRITEs that TCP took are done; completions in queue order
 //
 //	receive                             receiver goroutine
@@ -48,6 +48,13 @@
 //	cmid.mu > qp.mu > cq.mu, users.mu     the key table has no lock
 //	the transmit token (qp.txBusy)        owns qp.tx, sq.next and what is after it
 //	the receiver goroutine                owns qp.rx and the receive at rq.head
+//
+// # Segments
+//
+// On networks (an MSS below 16 KiB) no FPDU straddles two TCP segments: every
+// write begins a segment, as the one before ended a record (MSG_EOR), and FPDUs
+// are cut where the segment ends. Receivers in kernels and adapters are delicate
+// about headers and CRCs that come in two parts. On loopback FPDUs have 64 KiB.
 //
 // # Memory keys
 //

@@ -52,7 +52,13 @@ func (q *qp) transmit(worker bool) {
 			q.passToken()
 			return
 		}
-		if !q.tx.unsent() && !q.nextBatch() {
+		switch {
+		case !q.tx.unsent():
+			if !q.nextBatch() {
+				return
+			}
+		case !q.tx.pin(): // after a wait
+			q.regionLost()
 			return
 		}
 		err := q.tx.write(q.sock)
@@ -72,10 +78,6 @@ func (q *qp) transmit(worker bool) {
 				q.sendFailed(err)
 				return
 			}
-			if !q.tx.pin() {
-				q.regionLost()
-				return
-			}
 		}
 		for worker && q.serveCQs() {
 		}
@@ -84,6 +86,7 @@ func (q *qp) transmit(worker bool) {
 
 // passToken gives the transmit token to the worker.
 func (q *qp) passToken() {
+	q.tx.unpin()
 	q.mu.Lock()
 	q.passed = true
 	q.mu.Unlock()
