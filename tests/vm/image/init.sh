@@ -22,6 +22,7 @@ mount -t tmpfs none /r/run
 mount -t tmpfs none /r/tmp
 chmod 1777 /r/tmp
 mkdir -p /r/dev/shm /r/dev/pts
+ln -s /proc/self/fd /r/dev/fd
 mount -t tmpfs none /r/dev/shm
 mount -t devpts none /r/dev/pts
 

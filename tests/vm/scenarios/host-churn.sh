@@ -1,28 +1,45 @@
-# 200 connections one after the other leave nothing behind in the target.
+# 225 connections, one after the other to each of five subsystems, leave nothing behind in the target.
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
 # timeout: 240s
 . "$(dirname "$0")/lib/common.sh"
 pair
-rbd_target -e "ram:16M,nqn=$nqn"
-cycle() { # what nvme connect and nvme disconnect do, without starting them
-	echo "transport=rdma,traddr=$rbd_addr,trsvcid=4420,nqn=$nqn,hostnqn=$hostnqn,hostid=$hostid,nr_io_queues=1,queue_size=32" >/dev/nvme-fabrics
-	echo 1 >"/sys/class/nvme/$(controller "$nqn")/delete_controller"
+exports=()
+for i in 1 2 3 4 5; do exports+=(-e "ram:4M,nqn=nqn.2026-11.io.rbd:s$i"); done
+rbd_target "${exports[@]}"
+
+# cycles NUMBER NQN: does what nvme connect and nvme disconnect do, without starting them
+cycles() {
+	for _ in $(seq "$1"); do
+		echo "transport=rdma,traddr=$rbd_addr,trsvcid=4420,nqn=$2,hostnqn=$hostnqn,hostid=$hostid,nr_io_queues=1,queue_size=32" >/dev/nvme-fabrics
+		echo 1 >"/sys/class/nvme/$(controller "$2")/delete_controller"
+	done
+}
+
+# all NUMBER: to five subsystems at once, because the kernel waits most of the time
+all() {
+	local i p loops=()
+	for i in 1 2 3 4 5; do
+		cycles "$1" nqn.2026-11.io.rbd:s$i &
+		loops+=($!)
+	done
+	for p in "${loops[@]}"; do wait "$p"; done
 }
 rss() { awk '/^VmRSS/ { print $2 }' "/proc/${pid[target]}/status"; }
 fds() { ls "/proc/${pid[target]}/fd" | wc -l; }
 
-step "twenty to warm up"
-for _ in $(seq 20); do cycle; done
+step "twenty-five to warm up"
+all 5
 sleep 0.5
 rss0=$(rss) fds0=$(fds)
 step "200 more; now $rss0 KiB, $fds0 file descriptors"
-for _ in $(seq 200); do cycle; done
+all 40
 sleep 0.5
 step "now $(rss) KiB, $(fds) file descriptors"
 [ "$(fds)" -le "$fds0" ] || fail "file descriptors: $fds0, then $(fds)"
 [ "$(rss)" -le $((rss0 + 8192)) ] || fail "memory: $rss0 KiB, then $(rss) KiB"
+equal "$(grep -c 'host connected' "$work/target.err")" 225 "the number of connections"
 step "goroutines, as SIGQUIT tells them"
 kill -QUIT "${pid[target]}"
 eventually 10 gone "${pid[target]}"

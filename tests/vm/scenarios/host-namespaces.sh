@@ -6,8 +6,7 @@
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 16M "$work/disk.img"
-vm_target
-tell file "$nqn" 1 "$work/disk.img"
+vm_target 16 file "$nqn" 1 "$work/disk.img"
 connect $rbd_addr "$nqn" -i 2
 d=$(disk "$nqn" 1)
 

@@ -6,11 +6,10 @@
 # kernel-log: I/O error|identifiers changed
 . "$(dirname "$0")/lib/common.sh"
 pair
-vm_target
 truncate -s 4M "$work/a" "$work/b"
 tr '\0' a <"$work/a" >"$work/a.img"
 tr '\0' b <"$work/b" >"$work/b.img"
-tell file "$nqn" 1 "$work/a.img"
+vm_target 16 file "$nqn" 1 "$work/a.img"
 connect $rbd_addr "$nqn" -i 2
 disk "$nqn" 1
 for i in $(seq 10); do

@@ -2,10 +2,11 @@
 // serves, as a scenario says on standard input. It is the package target with
 // another front: what rbd-target can't be told at run time.
 //
-//	vmtarget ADDR QUEUES < COMMANDS
+//	vmtarget ADDR QUEUES [COMMAND] < COMMANDS
 //
-// QUEUES is how many I/O queues a controller may have. Each command is a line, and is answered by one line: "ok", with a result, or
-// "error" and why.
+// QUEUES is how many I/O queues a controller may have. The command of the command
+// line is done before any host can connect. Each further one is a line, and is
+// answered by one line: "ok", with a result, or "error" and why.
 //
 //	add NQN NSID SIZE          a namespace in memory, of SIZE bytes
 //	file NQN NSID PATH         a file as namespace
@@ -38,24 +39,29 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1], os.Args[2], os.Stdin, os.Stdout); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "vmtarget:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, address, ioQueues string, in io.Reader, out io.Writer) error {
-	addr, err := verbs.ParseAddr(address, verbs.DefaultPort)
+func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	addr, err := verbs.ParseAddr(args[0], verbs.DefaultPort)
 	if err != nil {
 		return err
 	}
-	queues, err := strconv.Atoi(ioQueues)
+	queues, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err
 	}
 	t, err := target.New(target.Config{IOQueues: queues, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
+	}
+	if len(args) > 2 {
+		if _, err := command(ctx, t, args[2:]); err != nil {
+			return err
+		}
 	}
 	l, err := iwarp.New().Listen(ctx, addr)
 	if err != nil {

@@ -49,9 +49,10 @@ eventually() {
 refused() {
 	local text=$1 out=
 	shift
-	if out=$("$@" 2>&1); then fail "was not refused: $*: $out"; fi
-	grep -qE -- "$text" <<<"$out" || fail "$* was refused, but with: $out"
-	echo "refused as it should be: $(head -n 1 <<<"$out")"
+	if out=$("$@" 2>&1); then fail "was not refused: $*: ${out:0:300}"; fi
+	grep -qE -- "$text" <<<"$out" || fail "$* was refused, but with: ${out:0:300}"
+	out=$(head -n 1 <<<"$out")
+	echo "refused as it should be: ${out:0:120}"
 }
 
 # equal GOT WANT WHAT

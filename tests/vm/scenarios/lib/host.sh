@@ -31,6 +31,9 @@ state() { cat "/sys/class/nvme/$(controller "$1")/state"; }
 
 is_live() { [ "$(state "$1")" = live ]; }
 
+# recoveries: how many connections the kernel's host has lost since the machine started.
+recoveries() { dmesg | grep -c 'starting error recovery' || true; }
+
 # find_disk NQN NSID: prints the block device of a namespace, if it is there. It starts
 # no program: there may be many devices, and emulated processors are slow.
 find_disk() {

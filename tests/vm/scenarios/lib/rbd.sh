@@ -36,12 +36,13 @@ rbd_target() {
 	grep -q '^listening' "$work/target.out" || fail "the target did not start"
 }
 
-# vm_target [QUEUES]: a target that does what it is told by tell (tests/vm/cmd/vmtarget).
+# vm_target QUEUES [COMMAND...]: a target that does what it is told by tell; the first
+# command is done before a host can connect (tests/vm/cmd/vmtarget).
 vm_target() {
 	rm -f "$work/commands"
 	mkfifo "$work/commands"
 	exec {commands}<>"$work/commands"
-	stdin=$work/commands start target vmtarget iwarp://$rbd_addr:4420 "${1:-16}"
+	stdin=$work/commands start target vmtarget iwarp://$rbd_addr:4420 "$@"
 }
 
 # tell COMMAND...: has vmtarget do it, and prints the result.
