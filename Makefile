@@ -21,7 +21,8 @@ demo: build
 	@scripts/install-tools demo
 	@scripts/demo $(BIN)
 
-# test is the whole ladder; it takes about 15 minutes on two cores.
+# test is the ladder but for the virtual machines; it takes about ten minutes on
+# two cores.
 test: tools verify unit fuzz e2e
 
 # tools installs the real peers that the tests talk to (Debian, Ubuntu).
