@@ -81,12 +81,13 @@ func splitHostPort(s, defaultPort string) (host, port string, err error) {
 // checkHost refuses what is neither an IP address nor can be a name, so that a
 // mistake is not looked up in the DNS.
 func checkHost(host string) error {
+	if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("[]/@\\\"", r) }) {
+		return fmt.Errorf("host %q is not a name or address", host)
+	}
 	if strings.Contains(host, ":") {
 		if _, err := netip.ParseAddr(host); err != nil {
 			return fmt.Errorf("host %q is not an IPv6 address", host)
 		}
-	} else if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("[]/@\\\"", r) }) {
-		return fmt.Errorf("host %q is not a name or address", host)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func TestParseAddrDefaultPort(t *testing.T) {
 // Protects the round trip: what ParseAddr takes, String writes so that ParseAddr
 // reads the same again.
 func FuzzParseAddr(f *testing.F) {
-	for _, s := range []string{"h", "h:1", "[::1]:2", "fe80::1%eth0", "rdma://h?a=b&c", "://", "[", "]:1", "a://b://c", "h:1?x=%00", "[]:1", "[a]b]:1", "?/"} {
+	for _, s := range []string{"h", "h:1", "[::1]:2", "fe80::1%eth0", "rdma://h?a=b&c", "://", "[", "]:1", "a://b://c", "h:1?x=%00", "[]:1", "[a]b]:1", "?/", "f::%072[", "f::%a/b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
