@@ -30,7 +30,7 @@ func FuzzReceive(f *testing.F) {
 		q.orq.at(0).stag = 7
 		granted := &mr{pd: q.pd, mem: s.mem[2*size : 3*size : 3*size], base: base, key: key, access: allRights, drained: make(chan struct{}, 1)}
 		if !d.keys.slots[key%keySlots].CompareAndSwap(nil, granted) {
-			t.Fatal("slot is taken")
+			t.Skip("the side's own key, which is random, has the slot")
 		}
 		defer d.keys.slots[key%keySlots].Store(nil)
 		feed(q, stream, int(chunk)+1)
