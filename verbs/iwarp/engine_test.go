@@ -45,6 +45,25 @@ func engineOn(t testing.TB, d *device, l link, n int) (*side, *sink) {
 	return s, out
 }
 
+// grant gives a key that the test chooses to memory at an address that it
+// chooses. The side's own key, which is random, makes way.
+func (s *side) grant(t testing.TB, key uint32, base uint64, mem []byte, access verbs.Access) *mr {
+	t.Helper()
+	for s.mr.LKey()%keySlots == key%keySlots {
+		must(t, s.mr.Dereg())
+		var err error
+		s.mr, err = s.pd.RegMR(s.mem, allRights)
+		must(t, err)
+	}
+	m := &mr{pd: s.qp.pd, mem: mem, base: base, key: key, access: access, drained: make(chan struct{}, 1)}
+	slot := &s.dev.keys.slots[key%keySlots]
+	if !slot.CompareAndSwap(nil, m) {
+		t.Fatalf("the slot of key %#x is taken", key)
+	}
+	t.Cleanup(func() { slot.CompareAndSwap(m, nil) })
+	return m
+}
+
 // settle waits until nobody transmits.
 func (s *side) settle() {
 	s.qp.mu.Lock()

@@ -119,9 +119,7 @@ func replayed(t *testing.T, d *device, in, out []byte, chunk func() int) string 
 	})
 	sum := sha256.New()
 	for key, e := range regions {
-		m := &mr{pd: q.pd, mem: make([]byte, e.to-e.from), base: e.from, key: key, access: e.access, drained: make(chan struct{}, 1)}
-		q.dev.keys.slots[key%keySlots].Store(m)
-		defer func() { q.dev.keys.slots[key%keySlots].Store(nil) }()
+		s.grant(t, key, e.from, make([]byte, e.to-e.from), e.access)
 	}
 	var recvs []verbs.RecvWR
 	for i := range depth {
