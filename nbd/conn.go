@@ -51,6 +51,8 @@ type conn struct {
 	in      [2]unix.Iovec
 	extents [maxExtents]Extent
 
+	gathered bool // the batch has been held once
+
 	slots [MaxRequests]slot
 	iov   [maxIovecs]unix.Iovec // of the one who transmits
 	wake  chan struct{}         // to the reader
