@@ -14,8 +14,6 @@ type MachineConfig struct {
 	// Peer is the name of the machine at the other end of the wire that eth0 is
 	// connected to. Without one there is no eth0.
 	Peer string
-	// Capture records the traffic of eth0 in this file, in pcap format.
-	Capture string
 	// Shell makes the machine run an interactive shell on the serial console, in
 	// place of the agent.
 	Shell bool
@@ -45,12 +43,9 @@ func (l *Lab) qemuArgs(c MachineConfig, control string) []string {
 	args = append(args, share("host", "/", true)...)
 	args = append(args, share("share", l.Share(), false)...)
 	args = append(args, share("modules", l.Kernel.Modules(), true)...)
-	if c.Peer != "" {
+	if c.Peer != "" { // the last byte of the MAC address is 0 for one, and 2 for the other
 		args = append(args, "-netdev", fmt.Sprintf("dgram,id=net,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", comma(l.wire(c.Name)), comma(l.wire(c.Peer))),
 			"-device", fmt.Sprintf("virtio-net-pci,netdev=net,romfile=,mac=52:54:00:00:00:%02x", 1+strings.Compare(c.Name, c.Peer)))
-	}
-	if c.Capture != "" {
-		args = append(args, "-object", "filter-dump,id=dump,netdev=net,file="+comma(c.Capture))
 	}
 	return args
 }

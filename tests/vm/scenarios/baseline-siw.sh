@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: Linux nvmet-rdma (siw)
-# timeout: 90s
 . "$(dirname "$0")/lib/common.sh"
 pair siw
 . "$lib/baseline.sh"

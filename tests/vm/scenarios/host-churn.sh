@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
-# timeout: 240s
 . "$(dirname "$0")/lib/common.sh"
 pair
 exports=()

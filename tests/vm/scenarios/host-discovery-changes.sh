@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: package target
-# timeout: 120s
 . "$(dirname "$0")/lib/common.sh"
 pair
 vm_target 16 add "$nqn" 1 $((1 << 20))

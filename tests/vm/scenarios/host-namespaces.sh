@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: package target
-# timeout: 120s
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 16M "$work/disk.img"

@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
-# timeout: 120s
 . "$(dirname "$0")/lib/common.sh"
 pair
 rbd_target -e "ram:32M,nqn=$nqn"

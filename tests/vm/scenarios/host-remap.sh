@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: package target
-# timeout: 120s
 # kernel-log: I/O error|identifiers changed
 . "$(dirname "$0")/lib/common.sh"
 pair

@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
-# timeout: 120s
 # kernel-log: I/O error|Buffer I/O
 . "$(dirname "$0")/lib/common.sh"
 pair

@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
-# timeout: 180s
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 128M "$work/disk.img"

@@ -2,7 +2,6 @@
 #
 # host: rbd-initiator
 # target: Linux nvmet-rdma (siw)
-# timeout: 180s
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 64M "$work/disk" "$work/disk3"

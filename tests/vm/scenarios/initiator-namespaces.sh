@@ -2,7 +2,6 @@
 #
 # host: rbd-initiator
 # target: Linux nvmet-rdma (siw)
-# timeout: 90s
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 16M "$work/disk"

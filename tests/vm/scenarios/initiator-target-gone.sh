@@ -2,7 +2,6 @@
 #
 # host: rbd-initiator
 # target: Linux nvmet-rdma (siw)
-# timeout: 120s
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 32M "$work/disk"

@@ -3,7 +3,6 @@
 # host: rbd-initiator
 # target: Linux nvmet-rdma (siw)
 # machines: 2
-# timeout: 180s
 . "$(dirname "$0")/lib/common.sh"
 machine
 if [ "$ROLE" = target ]; then
