@@ -22,10 +22,11 @@
 //	RBD_VM=1 go test ./tests/vm -v -run TestVM/host-basic
 //	go run ./tests/vm/cmd/vmshell
 //
-// RBD_VM_LOGS names the folder for the logs, otherwise rbd-vm/logs in the user's
-// cache folder. RBD_VM_PATIENCE=N multiplies all time limits by N, for a machine
-// that is busy with other things. RBD_VM_ACCEL=kvm uses KVM where that works; it is not the default,
-// because a /dev/kvm that opens may still not run a kernel.
+// RBD_VM_KERNEL=6.1 takes the kernel of another series, if apt has its packages.
+// RBD_VM_LOGS names the folder for the logs, otherwise rbd-vm/logs in the user's cache
+// folder. RBD_VM_PATIENCE=N multiplies all time limits by N, for a machine that is
+// busy with other things. RBD_VM_ACCEL=kvm uses KVM where that works; it is not the
+// default, because a /dev/kvm that opens may still not run a kernel.
 //
 // # Adding a scenario
 //

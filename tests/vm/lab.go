@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,10 +23,13 @@ type Lab struct {
 // programs are built for the guest and put into its path.
 var programs = []string{"rbd/cmd/rbd-target", "rbd/cmd/rbd-initiator", "rbd/tests/vm/cmd/vmagent", "rbd/tests/vm/cmd/vmtarget"}
 
+// DefaultSeries is the kernel that the scenarios are for. RBD_VM_KERNEL chooses another.
+const DefaultSeries = "6.12"
+
 // NewLab prepares a run in the folder dir: kernel, initial RAM disk, programs and
 // scenarios. It tells its progress to log.
 func NewLab(ctx context.Context, dir string, log func(format string, args ...any)) (*Lab, error) {
-	kernel, err := image.Prepare(ctx, log)
+	kernel, err := image.Prepare(ctx, cmp.Or(os.Getenv("RBD_VM_KERNEL"), DefaultSeries), log)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the kernel: %w", err)
 	}

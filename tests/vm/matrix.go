@@ -19,22 +19,46 @@ const (
 	matrixEnd   = "<!-- Here ends what tests/vm writes. -->"
 )
 
-// matrix returns the outcomes as a table. It has no times or dates: the same
+const matrixHead = "| NVMe host | NVMe target | kernel | scenario | what it proves | result |\n|---|---|---|---|---|---|\n"
+
+// row is an outcome as a line of the table. It has no times or dates: the same
 // results on the same kernel give the same text.
-func matrix(outcomes []Outcome) string {
-	var b strings.Builder
-	b.WriteString("| NVMe host | NVMe target | kernel | scenario | what it proves | result |\n|---|---|---|---|---|---|\n")
-	for _, o := range outcomes {
-		result := "passes"
-		if !o.Passed {
-			result = "**fails**"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | `%s` | %s | %s |\n", o.Host, o.Target, o.Kernel, o.Name, o.Title, result)
+func (o Outcome) row() string {
+	result := "passes"
+	if !o.Passed {
+		result = "**fails**"
 	}
-	return b.String()
+	return fmt.Sprintf("| %s | %s | %s | `%s` | %s | %s |\n", o.Host, o.Target, o.Kernel, o.Name, o.Title, result)
 }
 
-// writeMatrix puts the table into a document, between the marks.
+// series is the part of a kernel's version that tells which rows a run replaces:
+// 6.12 of 6.12.117+deb12-amd64.
+func series(kernel string) string {
+	parts := strings.SplitN(kernel, ".", 3)
+	return strings.Join(parts[:min(len(parts), 2)], ".")
+}
+
+// merge returns the table with the outcomes of one kernel in place of older ones of
+// the same series. The rows of other series stay; those of DefaultSeries come first.
+func merge(old string, outcomes []Outcome) string {
+	var mine, others strings.Builder
+	for _, o := range outcomes {
+		mine.WriteString(o.row())
+	}
+	this := series(outcomes[0].Kernel)
+	for line := range strings.Lines(old) {
+		cells := strings.Split(line, " | ")
+		if len(cells) == 6 && strings.Contains(line, "`") && series(cells[2]) != this {
+			others.WriteString(line)
+		}
+	}
+	if this == DefaultSeries {
+		return matrixHead + mine.String() + others.String()
+	}
+	return matrixHead + others.String() + mine.String()
+}
+
+// writeMatrix puts the outcomes into the table of a document, between the marks.
 func writeMatrix(file string, outcomes []Outcome) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -42,11 +66,11 @@ func writeMatrix(file string, outcomes []Outcome) error {
 	}
 	text := string(b)
 	before, rest, ok := strings.Cut(text, matrixBegin)
-	_, after, ok2 := strings.Cut(rest, matrixEnd)
+	old, after, ok2 := strings.Cut(rest, matrixEnd)
 	if !ok || !ok2 {
 		return fmt.Errorf("%s has no marks for the table", file)
 	}
-	changed := before + matrixBegin + "\n\n" + matrix(outcomes) + "\n" + matrixEnd + after
+	changed := before + matrixBegin + "\n\n" + merge(old, outcomes) + "\n" + matrixEnd + after
 	if changed == text {
 		return nil
 	}

@@ -6,37 +6,38 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// series is the kernel whose newest packages are used.
-const series = "6.12"
-
-var imagePackage = regexp.MustCompile(`^linux-image-(` + regexp.QuoteMeta(series) + `\.(\d+)[^-]*-amd64)$`)
-
-// newestKernel returns the newest kernel of the series that the machine's apt
-// sources have, as uname -r names it.
-func newestKernel(ctx context.Context) (string, error) {
+// newestKernel returns the newest kernel of a series, such as 6.12, that the machine's
+// apt sources have, as uname -r names it.
+func newestKernel(ctx context.Context, series string) (string, error) {
 	out, err := command(ctx, "", "apt-cache", "pkgnames", "linux-image-"+series)
 	if err != nil {
 		return "", err
 	}
-	version := newestOf(strings.Fields(out))
+	version := newestOf(strings.Fields(out), series)
 	if version == "" {
-		return "", fmt.Errorf("no package linux-image-%s.*-amd64 in this machine's apt sources: run apt-get update, or add Debian's security or backports archive", series)
+		return "", fmt.Errorf("no package linux-image-%s.*-amd64 in this machine's apt sources: run apt-get update, or add Debian's archives", series)
 	}
 	return version, nil
 }
 
-func newestOf(packages []string) (version string) {
-	newest := -1
+// newestOf picks the newest kernel from names of packages. Those of the series 6.12
+// are like linux-image-6.12.117+deb12-amd64, those of 6.1 like linux-image-6.1.0-57-amd64.
+func newestOf(packages []string, series string) (version string) {
+	pattern := regexp.MustCompile(`^linux-image-(` + regexp.QuoteMeta(series) + `\.(\d+)(?:-(\d+))?(?:\+[a-z0-9.]+)?-amd64)$`)
+	newest := [2]int{-1, -1}
 	for _, name := range packages {
-		m := imagePackage.FindStringSubmatch(name)
+		m := pattern.FindStringSubmatch(name)
 		if m == nil {
 			continue
 		}
-		if n, err := strconv.Atoi(m[2]); err == nil && n > newest {
+		patch, _ := strconv.Atoi(m[2])
+		abi, _ := strconv.Atoi(m[3]) // 0 where there is none
+		if n := [2]int{patch, abi}; slices.Compare(n[:], newest[:]) > 0 {
 			newest, version = n, m[1]
 		}
 	}
@@ -46,7 +47,7 @@ func newestOf(packages []string) (version string) {
 // packagesOf returns the packages that hold the kernel, what is needed to build a
 // module for it, its source, and the guest's first tools, each with the version if
 // that must be the kernel's.
-func packagesOf(ctx context.Context, kernel string) ([]string, error) {
+func packagesOf(ctx context.Context, series, kernel string) ([]string, error) {
 	show, err := command(ctx, "", "apt-cache", "show", "--no-all-versions", "linux-headers-"+kernel)
 	if err != nil {
 		return nil, err

@@ -14,13 +14,12 @@ import (
 func TestNewestOf(t *testing.T) {
 	packages := []string{
 		"linux-image-6.12.9+deb12-amd64", "linux-image-6.12.113+deb12-amd64", "linux-image-6.12.117+deb12-amd64-dbg",
-		"linux-image-6.12.117+deb12-cloud-amd64", "linux-image-6.12.118+deb12-amd64-unsigned", "linux-image-6.12-amd64", "linux-image-6.1.0-30-amd64",
+		"linux-image-6.12.117+deb12-cloud-amd64", "linux-image-6.12.118+deb12-amd64-unsigned", "linux-image-6.12-amd64", "linux-image-6.1.0-9-amd64", "linux-image-6.1.0-30-amd64", "linux-image-6.1.0-31-rt-amd64",
 	}
-	if got, want := newestOf(packages), "6.12.113+deb12-amd64"; got != want {
-		t.Errorf("newest is %q, want %q", got, want)
-	}
-	if got := newestOf([]string{"linux-image-6.1.0-30-amd64"}); got != "" {
-		t.Errorf("newest is %q of a list without the series", got)
+	for series, want := range map[string]string{"6.12": "6.12.113+deb12-amd64", "6.1": "6.1.0-30-amd64", "6.11": ""} {
+		if got := newestOf(packages, series); got != want {
+			t.Errorf("newest of %s is %q, want %q", series, got, want)
+		}
 	}
 }
 

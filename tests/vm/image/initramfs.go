@@ -15,8 +15,9 @@ import (
 //go:embed init.sh
 var initScript []byte
 
-// bootModules are those that the guest needs before it sees the host's files.
-var bootModules = []string{"9p", "9pnet_virtio", "overlay", "virtio_net"}
+// bootModules are those that the guest needs before it sees the host's files and the
+// agent's port. Some kernels have some of them built in.
+var bootModules = []string{"virtio_pci", "virtio_console", "9p", "9pnet_virtio", "overlay", "virtio_net"}
 
 // WriteInitramfs makes the initial RAM disk for the kernel.
 func (k Kernel) WriteInitramfs(ctx context.Context, file string) error {

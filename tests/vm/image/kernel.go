@@ -28,6 +28,7 @@ var (
 // Kernel is a kernel that is ready to boot.
 type Kernel struct {
 	Version string // as uname -r prints it
+	series  string // such as 6.12
 	dir     string
 }
 
@@ -40,10 +41,10 @@ func (k Kernel) Modules() string { return filepath.Join(k.dir, "lib", "modules")
 // busybox is the path of a statically linked busybox.
 func (k Kernel) busybox() string { return filepath.Join(k.dir, "busybox") }
 
-// Prepare returns the newest kernel of this machine's apt sources, from the cache
-// folder or freshly made: that takes about a minute and 300 MB to download. Two
+// Prepare returns the newest kernel of a series, such as 6.12, that this machine's apt
+// sources have, from the cache folder or freshly made: that takes about a minute and 300 MB to download. Two
 // callers at once wait for each other. The progress is told line by line to log.
-func Prepare(ctx context.Context, log func(format string, args ...any)) (Kernel, error) {
+func Prepare(ctx context.Context, series string, log func(format string, args ...any)) (Kernel, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return Kernel{}, fmt.Errorf("cache folder: %w", err)
@@ -57,18 +58,18 @@ func Prepare(ctx context.Context, log func(format string, args ...any)) (Kernel,
 		return Kernel{}, err
 	}
 	defer unlock()
-	version, err := newestKernel(ctx)
+	version, err := newestKernel(ctx, series)
 	if err != nil && os.Geteuid() == 0 {
 		log("updating apt's lists: %v", err)
 		if _, err := command(ctx, "", "apt-get", "-qq", "update"); err != nil {
 			return Kernel{}, err
 		}
-		version, err = newestKernel(ctx)
+		version, err = newestKernel(ctx, series)
 	}
 	if err != nil {
 		return Kernel{}, err
 	}
-	k := Kernel{Version: version, dir: filepath.Join(cache, version+"-"+recipe())}
+	k := Kernel{Version: version, series: series, dir: filepath.Join(cache, version+"-"+recipe())}
 	if _, err := os.Stat(k.dir); err == nil {
 		return k, nil
 	}
@@ -98,7 +99,7 @@ func lock(path string) (unlock func(), err error) {
 // folder of that name is always complete. Those of older kernels are removed.
 func makeKernel(ctx context.Context, k Kernel, log func(string, ...any)) error {
 	parent := filepath.Dir(k.dir)
-	old, err := filepath.Glob(filepath.Join(parent, series+".*"))
+	old, err := filepath.Glob(filepath.Join(parent, k.series+".*"))
 	if err != nil {
 		return err
 	}
@@ -113,11 +114,11 @@ func makeKernel(ctx context.Context, k Kernel, log func(string, ...any)) error {
 		return err
 	}
 	log("kernel %s: downloading its packages", k.Version)
-	if err := download(ctx, k.Version, dir, work); err != nil {
+	if err := download(ctx, k, dir, work); err != nil {
 		return err
 	}
 	log("kernel %s: building siw", k.Version)
-	ko, err := buildSIW(ctx, k.Version, dir, work)
+	ko, err := buildSIW(ctx, k, dir, work)
 	if err != nil {
 		return err
 	}
@@ -140,8 +141,8 @@ func makeKernel(ctx context.Context, k Kernel, log func(string, ...any)) error {
 }
 
 // download fetches the packages and unpacks them in dir.
-func download(ctx context.Context, kernel, dir, work string) error {
-	packages, err := packagesOf(ctx, kernel)
+func download(ctx context.Context, k Kernel, dir, work string) error {
+	packages, err := packagesOf(ctx, k.series, k.Version)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 
 // buildSIW builds the module siw, which Debian's kernels leave out, from Debian's
 // source of the same version. root is where the packages are unpacked.
-func buildSIW(ctx context.Context, kernel, root, work string) (ko string, err error) {
+func buildSIW(ctx context.Context, k Kernel, root, work string) (ko string, err error) {
 	src := filepath.Join(root, "usr", "src")
-	headers := filepath.Join(src, "linux-headers-"+kernel)
+	headers := filepath.Join(src, "linux-headers-"+k.Version)
 	if err := relocate(filepath.Join(headers, "Makefile"), src); err != nil {
 		return "", err
 	}
@@ -22,11 +22,11 @@ func buildSIW(ctx context.Context, kernel, root, work string) (ko string, err er
 		return "", err
 	}
 	const driver = "drivers/infiniband/sw/siw"
-	archive := filepath.Join(src, "linux-source-"+series+".tar.xz")
+	archive := filepath.Join(src, "linux-source-"+k.series+".tar.xz")
 	if _, err := command(ctx, work, "nice", "tar", "-xf", archive, "--wildcards", "*/"+driver+"/*"); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(work, "linux-source-"+series, driver)
+	dir := filepath.Join(work, "linux-source-"+k.series, driver)
 	if _, err := command(ctx, "", "nice", "make", "-s", "-C", headers, "M="+dir, "CONFIG_RDMA_SIW=m", "CC=gcc", "modules"); err != nil {
 		return "", fmt.Errorf("build siw: %w", err)
 	}

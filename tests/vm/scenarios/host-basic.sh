@@ -67,7 +67,8 @@ refused 'Range|LBA_RANGE|0x[0-9a-f]*80' nvme write "$d" -s $((64 << 11)) -c 0 -z
 refused 'Range|LBA_RANGE|0x[0-9a-f]*80' nvme read "$d" -s 0xffffffffffffffff -c 0 -z 512 -d "$work/back"
 refused 'Range|LBA_RANGE|0x[0-9a-f]*80' nvme write-zeroes "$d" -s $((64 << 11)) -c 0
 refused . nvme format "$d" -f -s 0
-nvme error-log "/dev/$c" -e 4 >"$work/errors"
+nvme error-log "/dev/$c" -e 4 -o json >"$work/errors"
+[ "$(jq '.errors[0].error_count' "$work/errors")" -gt 0 ] || fail "the error log has no entry: $(head -c 300 "$work/errors")"
 is_live "$nqn" || fail "the controller is $(state "$nqn")"
 cmp -n 4096 "$d" /dev/zero
 

@@ -1,4 +1,4 @@
-# 225 connections, one after the other to each of five subsystems, leave nothing behind in the target.
+# 200 connections, one after the other to each of five subsystems, leave nothing behind in the target.
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
@@ -28,17 +28,17 @@ all() {
 rss() { awk '/^VmRSS/ { print $2 }' "/proc/${pid[target]}/status"; }
 fds() { ls "/proc/${pid[target]}/fd" | wc -l; }
 
-step "twenty-five to warm up"
-all 5
+step "twenty to warm up"
+all 4
 sleep 0.5
 rss0=$(rss) fds0=$(fds)
-step "200 more; now $rss0 KiB, $fds0 file descriptors"
-all 40
+step "180 more; now $rss0 KiB, $fds0 file descriptors"
+all 36
 sleep 0.5
 step "now $(rss) KiB, $(fds) file descriptors"
 [ "$(fds)" -le "$fds0" ] || fail "file descriptors: $fds0, then $(fds)"
 [ "$(rss)" -le $((rss0 + 8192)) ] || fail "memory: $rss0 KiB, then $(rss) KiB"
-equal "$(grep -c 'host connected' "$work/target.err")" 225 "the number of connections"
+equal "$(grep -c 'host connected' "$work/target.err")" 200 "the number of connections"
 step "goroutines, as SIGQUIT tells them"
 kill -QUIT "${pid[target]}"
 eventually 10 gone "${pid[target]}"
