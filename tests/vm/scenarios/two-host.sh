@@ -5,13 +5,7 @@
 # machines: 2
 . "$(dirname "$0")/lib/common.sh"
 machine
-if [ "$ROLE" = target ]; then
-	start target rbd-target serve -l iwarp://$target_addr:4420 --allow-any-host -e "ram:64M,nqn=$nqn"
-	meet ready
-	meet done
-	stop target
-	exit
-fi
+[ "$ROLE" = host ] || serve
 rdma_device siw eth0
 meet ready
 connect $target_addr "$nqn" -i 2

@@ -16,11 +16,7 @@ if [ "$ROLE" = target ]; then
 	exit
 fi
 meet ready
-start initiator rbd-initiator connect -a $target_addr -n "$nqn"
-for bs in 4k 128k; do
-	step "$bs"
-	verify_nbd 1 --rw=randrw --bs=$bs --iodepth=16 --size=4M
-done
+connect_and_verify
 step "a copy there and back"
 head -c 8M /dev/urandom >"$work/file"
 truncate -s 64M "$work/file"

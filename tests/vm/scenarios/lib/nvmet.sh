@@ -36,6 +36,7 @@ kernel_namespace() {
 	mkdir "$ns"
 	defer rmdir "$ns"
 	echo -n "$device" >"$ns/device_path"
+	[ "$device" != "$3" ] || echo 1 >"$ns/buffered_io" # not each tmpfs can do without
 	echo 1 >"$ns/enable"
 	defer eval "echo 0 >$ns/enable"
 }

@@ -30,3 +30,21 @@ meet() {
 		sleep 0.2
 	done
 }
+
+# serve: what the machine of our target does, to the end.
+serve() {
+	start target rbd-target serve -l iwarp://$target_addr:4420 --allow-any-host -e "ram:64M,nqn=$nqn"
+	meet ready
+	meet done
+	stop target
+	exit
+}
+
+# connect_and_verify: our initiator writes and reads back.
+connect_and_verify() {
+	start initiator rbd-initiator connect -a $target_addr -n "$nqn"
+	for bs in 4k 128k; do
+		step "$bs"
+		verify_nbd 1 --rw=randrw --bs=$bs --iodepth=16 --size=4M
+	done
+}
