@@ -91,14 +91,30 @@ func newConn(nc net.Conn, log *slog.Logger) (*conn, error) {
 // serve runs the connection from its greeting to its end, and answers nil when
 // the client has left by the rules.
 func (c *conn) serve(exports []Export, timeout, stall time.Duration) error {
-	defer c.sock.Close()
-	// A context that ends, for whatever reason, ends a wait for the client. A
-	// deadline can't be set only when the connection is closed already.
-	defer context.AfterFunc(c.ctx, func() { _ = c.sock.SetReadDeadline(time.Unix(1, 0)) })()
 	ok, err := c.handshake(exports, timeout)
 	if !ok {
+		c.sock.Close()
 		return err
 	}
+	err = c.transmission(stall)
+	if errors.Is(err, io.EOF) {
+		return nil // without NBD_CMD_DISC: common
+	}
+	return err
+}
+
+// interruptible lets a context that ends, for whatever reason, end a wait for the
+// client, until the function that it returns is called. A deadline can't be set
+// only when the connection is closed already.
+func (c *conn) interruptible() (stop func() bool) {
+	return context.AfterFunc(c.ctx, func() { _ = c.sock.SetReadDeadline(time.Unix(1, 0)) })
+}
+
+// transmission serves the session's requests to the end of the connection. The
+// error is nil after NBD_CMD_DISC and io.EOF when the client left without.
+func (c *conn) transmission(stall time.Duration) (err error) {
+	defer c.sock.Close()
+	defer c.interruptible()()
 	if c.queue, err = c.sess.export.Device.OpenQueue(c); err != nil {
 		return fmt.Errorf("open export %q: %w", c.sess.export.Name, err)
 	}
@@ -122,8 +138,6 @@ func (c *conn) serve(exports []Export, timeout, stall time.Duration) error {
 		return c.err // the reader's error is a consequence
 	case c.ctx.Err() != nil:
 		return context.Cause(c.ctx)
-	case errors.Is(err, io.EOF):
-		return nil // without NBD_CMD_DISC: common
 	}
 	return err
 }
@@ -136,6 +150,7 @@ func (c *conn) handshake(exports []Export, timeout time.Duration) (bool, error) 
 		c.cancel(fmt.Errorf("%w: not done within %v", errHandshake, timeout))
 	})
 	defer timer.Stop()
+	defer c.interruptible()()
 	h := newHandshake(exports)
 	err := c.negotiate(h)
 	switch {

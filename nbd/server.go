@@ -129,14 +129,9 @@ func (s *Server) ServeConn(nc net.Conn) error {
 }
 
 func (s *Server) serveConn(nc net.Conn, log *slog.Logger) error {
-	tune(nc)
-	c, err := newConn(nc, log)
+	c, err := s.open(nc, log)
 	if err != nil {
-		nc.Close()
 		return err
-	}
-	if err := s.enter(c); err != nil {
-		return errors.Join(err, c.sock.Close())
 	}
 	defer s.leave(c)
 	timeout := s.HandshakeTimeout
@@ -144,6 +139,20 @@ func (s *Server) serveConn(nc net.Conn, log *slog.Logger) error {
 		timeout = defaultHandshakeTimeout
 	}
 	return c.serve(s.exports, timeout, s.stall)
+}
+
+// open makes a connection of a socket, which it closes if that fails.
+func (s *Server) open(nc net.Conn, log *slog.Logger) (*conn, error) {
+	tune(nc)
+	c, err := newConn(nc, log)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	if err := s.enter(c); err != nil {
+		return nil, errors.Join(err, c.sock.Close())
+	}
+	return c, nil
 }
 
 func (s *Server) enter(c *conn) error {

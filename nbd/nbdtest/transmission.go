@@ -3,6 +3,7 @@ package nbdtest
 import (
 	"fmt"
 	"io"
+	"net"
 )
 
 // Request is a request as the client sends it. A WRITE's Length is that of its
@@ -161,4 +162,10 @@ func (c *Client) Do(req Request) (Reply, error) {
 			return r, nil
 		}
 	}
+}
+
+// Handed is a client, with simple replies, of a server that does not negotiate
+// (nbd.Server.ServeTransmission).
+func Handed(nc net.Conn) *Client {
+	return &Client{Conn: nc, reads: make(map[uint64]uint64)}
 }
