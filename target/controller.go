@@ -60,6 +60,8 @@ type controller struct {
 	events    events
 	features  features
 	errorLog  errorLog
+	// discovery is the discovery log page as the host reads it.
+	discovery []byte
 	// answered are kept requests that unlock answers.
 	answered []*request
 

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"strconv"
 	"testing"
 	"time"
@@ -196,11 +197,19 @@ func TestDiscovery(t *testing.T) {
 	}
 	q.must(wire.SetFeatures{FID: wire.FeatureAsyncEvents, CDW11: wire.OAESDiscovery}.SQE())
 	q.aer(1000)
-	e.addRAM(1 << 20)
+	if ram, err = backend.NewRAM(1<<20, 512); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.target.AddNamespace(Export{NQN: "nqn.2026-11.io.rbd:a", Backend: ram}); err != nil { // the first in the order of names
+		t.Fatal(err)
+	}
 	if ev := q.event(1000); ev != wire.DiscoveryChanged() {
 		t.Errorf("%v", ev)
 	}
-	if err := head.Parse(page(0, 1024)); err != nil || head.GENCTR != 4 {
+	if again := page(1024, 3*1024); !bytes.Equal(again, records) {
+		t.Error("a host that reads the page piece by piece gets pieces of different pages")
+	}
+	if err := head.Parse(page(0, 1024)); err != nil || head.GENCTR != 4 || head.NUMREC != 4 {
 		t.Errorf("%+v, %v", head, err)
 	}
 	for _, c := range []struct {

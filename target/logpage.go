@@ -38,7 +38,7 @@ func (c *controller) logPage(get *wire.GetLogPage, now time.Time) (page []byte, 
 		if get.LID != wire.LogDiscovery {
 			return nil, false
 		}
-		return c.sub.t.discoveryLog(c.host.nqn, c.listener), true
+		return c.discoveryPage(get.LPO), true
 	}
 	switch get.LID {
 	case wire.LogError:
@@ -59,6 +59,16 @@ func (c *controller) logPage(get *wire.GetLogPage, now time.Time) (page []byte, 
 		return commandEffects().Append(nil), true
 	}
 	return nil, false
+}
+
+// discoveryPage is log page 70h. A host reads it in pieces, and not every one looks at
+// the generation again after the last: libnvme 1.3 does not. So all pieces are of the
+// page as it was when its begin was read.
+func (c *controller) discoveryPage(offset uint64) []byte {
+	if offset == 0 || c.discovery == nil {
+		c.discovery = c.sub.t.discoveryLog(c.host.nqn, c.listener)
+	}
+	return c.discovery
 }
 
 // smart is log page 02h of one namespace, or of all.
