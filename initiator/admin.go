@@ -36,39 +36,39 @@ func (a *adminCommand) name() string {
 
 // exec runs a command on a queue and waits for the answer. It returns the data
 // from the controller. An error status is a *CommandError.
-func (c *Controller) exec(ctx context.Context, q *Queue, a adminCommand) (data []byte, cqe wire.CQE, err error) {
+func (a *association) exec(ctx context.Context, q *Queue, cmd adminCommand) (data []byte, cqe wire.CQE, err error) {
 	cl := newCall()
-	n := max(len(a.out), a.in)
+	n := max(len(cmd.out), cmd.in)
 	if n > 0 {
-		if err := c.adminPool.Get(ctx, n, &cl.req.Buf); err != nil {
-			return nil, cqe, fmt.Errorf("%s: %w", a.name(), err)
+		if err := a.c.adminPool.Get(ctx, n, &cl.req.Buf); err != nil {
+			return nil, cqe, fmt.Errorf("%s: %w", cmd.name(), err)
 		}
-		cl.pool = c.adminPool
-		copy(cl.req.Buf.Data, a.out)
+		cl.pool = a.c.adminPool
+		copy(cl.req.Buf.Data, cmd.out)
 	}
-	cl.cmd = command{sqe: a.sqe, inCapsule: len(a.out) > 0, patient: a.patient}
+	cl.cmd = command{sqe: cmd.sqe, inCapsule: len(cmd.out) > 0, patient: cmd.patient}
 	cl.req.Op, cl.req.Length, cl.req.cmd = opCommand, uint64(n), &cl.cmd
 	if err := cl.run(ctx, q); err != nil {
-		return nil, cqe, fmt.Errorf("%s: %w", a.name(), err)
+		return nil, cqe, fmt.Errorf("%s: %w", cmd.name(), err)
 	}
 	defer cl.release()
 	if cl.req.Err != nil {
-		return nil, cqe, fmt.Errorf("%s: %w", a.name(), cl.req.Err)
+		return nil, cqe, fmt.Errorf("%s: %w", cmd.name(), cl.req.Err)
 	}
 	cqe = cl.cmd.cqe
 	if !cqe.Status.OK() {
 		return nil, cqe, &CommandError{
-			Command: a.name(), Fabrics: a.sqe.Opcode == wire.OpcodeFabrics, Status: cqe.Status, DW0: cqe.DW0(),
+			Command: cmd.name(), Fabrics: cmd.sqe.Opcode == wire.OpcodeFabrics, Status: cqe.Status, DW0: cqe.DW0(),
 		}
 	}
-	if a.in > 0 {
-		data = append(data, cl.req.Buf.Data[:a.in]...)
+	if cmd.in > 0 {
+		data = append(data, cl.req.Buf.Data[:cmd.in]...)
 	}
 	return data, cqe, nil
 }
 
-func (c *Controller) propertyGet(ctx context.Context, p wire.Property) (uint64, error) {
-	_, cqe, err := c.exec(ctx, c.admin, adminCommand{sqe: wire.NewPropertyGet(p).SQE()})
+func (a *association) propertyGet(ctx context.Context, p wire.Property) (uint64, error) {
+	_, cqe, err := a.exec(ctx, a.admin, adminCommand{sqe: wire.NewPropertyGet(p).SQE()})
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", p, err)
 	}
@@ -78,8 +78,8 @@ func (c *Controller) propertyGet(ctx context.Context, p wire.Property) (uint64, 
 	return cqe.Result, nil
 }
 
-func (c *Controller) propertySet(ctx context.Context, p wire.Property, value uint64) error {
-	if _, _, err := c.exec(ctx, c.admin, adminCommand{sqe: wire.NewPropertySet(p, value).SQE()}); err != nil {
+func (a *association) propertySet(ctx context.Context, p wire.Property, value uint64) error {
+	if _, _, err := a.exec(ctx, a.admin, adminCommand{sqe: wire.NewPropertySet(p, value).SQE()}); err != nil {
 		return fmt.Errorf("%s: %w", p, err)
 	}
 	return nil
@@ -87,10 +87,10 @@ func (c *Controller) propertySet(ctx context.Context, p wire.Property, value uin
 
 // awaitStatus reads CSTS until the controller is what is wanted, for at most
 // limit.
-func (c *Controller) awaitStatus(ctx context.Context, limit time.Duration, what string, done func(wire.CSTS) bool) error {
+func (a *association) awaitStatus(ctx context.Context, limit time.Duration, what string, done func(wire.CSTS) bool) error {
 	deadline := time.Now().Add(limit)
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		v, err := c.propertyGet(ctx, wire.PropertyCSTS)
+		v, err := a.propertyGet(ctx, wire.PropertyCSTS)
 		if err != nil {
 			return err
 		}
@@ -112,45 +112,45 @@ func (c *Controller) awaitStatus(ctx context.Context, limit time.Duration, what 
 }
 
 // identify asks for an Identify structure.
-func (c *Controller) identify(ctx context.Context, i wire.Identify) ([]byte, error) {
-	data, _, err := c.exec(ctx, c.admin, adminCommand{sqe: i.SQE(), in: wire.IdentifySize})
+func (a *association) identify(ctx context.Context, i wire.Identify) ([]byte, error) {
+	data, _, err := a.exec(ctx, a.admin, adminCommand{sqe: i.SQE(), in: wire.IdentifySize})
 	return data, err
 }
 
 // logPage reads n bytes, a multiple of 4, at off of a log page. With clear, the
 // page's event may be sent again.
-func (c *Controller) logPage(ctx context.Context, lid wire.LogID, nsid uint32, off uint64, n int, clear bool) ([]byte, error) {
+func (a *association) logPage(ctx context.Context, lid wire.LogID, nsid uint32, off uint64, n int, clear bool) ([]byte, error) {
 	g := wire.NewGetLogPage(lid, nsid, off, uint32(n))
 	g.RAE = !clear
-	data, _, err := c.exec(ctx, c.admin, adminCommand{sqe: g.SQE(), in: n})
+	data, _, err := a.exec(ctx, a.admin, adminCommand{sqe: g.SQE(), in: n})
 	return data, err
 }
 
 // setFeature sets a feature and returns dword 0 of the answer.
-func (c *Controller) setFeature(ctx context.Context, fid wire.FeatureID, value uint32) (uint32, error) {
-	_, cqe, err := c.exec(ctx, c.admin, adminCommand{sqe: wire.SetFeatures{FID: fid, CDW11: value}.SQE()})
+func (a *association) setFeature(ctx context.Context, fid wire.FeatureID, value uint32) (uint32, error) {
+	_, cqe, err := a.exec(ctx, a.admin, adminCommand{sqe: wire.SetFeatures{FID: fid, CDW11: value}.SQE()})
 	return cqe.DW0(), err
 }
 
 // shutdown is the orderly end: no more requests, the rest finished, and the
 // controller told (NVMe Base, Shutdown).
-func (c *Controller) shutdown(ctx context.Context) error {
-	for _, q := range c.queues {
+func (a *association) shutdown(ctx context.Context) error {
+	for _, q := range a.c.queues {
 		q.close(ErrClosed)
 	}
-	for _, q := range c.queues {
+	for _, q := range a.c.queues {
 		if err := q.drain(ctx); err != nil {
 			return err
 		}
 	}
-	v, err := c.propertyGet(ctx, wire.PropertyCC)
+	v, err := a.propertyGet(ctx, wire.PropertyCC)
 	if err != nil {
 		return err
 	}
-	if err := c.propertySet(ctx, wire.PropertyCC, uint64(wire.CC(v).WithSHN(wire.ShutdownNormal))); err != nil {
+	if err := a.propertySet(ctx, wire.PropertyCC, uint64(wire.CC(v).WithSHN(wire.ShutdownNormal))); err != nil {
 		return err
 	}
-	return c.awaitStatus(ctx, shutdownLimit, "shut down", func(s wire.CSTS) bool {
+	return a.awaitStatus(ctx, shutdownLimit, "shut down", func(s wire.CSTS) bool {
 		return s.SHST() == wire.ShutdownComplete
 	})
 }

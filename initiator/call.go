@@ -27,6 +27,8 @@ type call struct {
 	done chan struct{}
 
 	state atomic.Uint32 // a callState
+	// quit: the caller waits no longer than it must.
+	quit atomic.Bool
 }
 
 func newCall() *call { return &call{done: make(chan struct{}, 1)} }
@@ -44,6 +46,20 @@ func (c *call) release() {
 func (c *call) run(ctx context.Context, q *Queue) error {
 	c.start(q)
 	return c.wait(ctx, q)
+}
+
+// runInPlace is run with a buffer of the caller's own: if ctx ends, it still waits
+// until nobody can touch the buffer any more. The call is the caller's then.
+func (c *call) runInPlace(ctx context.Context, q *Queue) {
+	c.start(q)
+	select {
+	case <-c.done:
+		return
+	case <-ctx.Done():
+	}
+	c.quit.Store(true)
+	q.withdraw(&c.req, ctx.Err())
+	<-c.done
 }
 
 // start submits the call's request.
@@ -65,6 +81,7 @@ func (c *call) wait(ctx context.Context, q *Queue) error {
 		return nil
 	case <-ctx.Done():
 	}
+	c.quit.Store(true)
 	if !c.state.CompareAndSwap(uint32(callPending), uint32(callAbandoned)) {
 		<-c.done
 		return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"rbd/verbs"
 	"rbd/verbs/bufpool"
@@ -19,59 +20,50 @@ const (
 	adminTransfer = 16 << 10
 )
 
-// Controller is a connection to an NVMe subsystem: an admin queue, I/O queues,
-// and the namespaces. All methods are safe for concurrent use.
+// Controller is an NVMe subsystem as a host sees it: I/O queues and namespaces,
+// with a connection behind them that is made again when it is lost. All methods
+// are safe for concurrent use.
 type Controller struct {
 	provider verbs.Provider
 	addr     verbs.Addr
 	opts     Options
+	born     time.Time
 
-	// Set while connecting, and not changed any more.
+	// Made by the first association, and not changed any more.
 	pd        verbs.PD
-	admin     *Queue
 	queues    []*Queue
 	adminPool *bufpool.Pool
 	pool      *bufpool.Pool
 	region    region
-	info      controllerInfo
-	events    bool // the controller tells of changes of namespaces
 
 	namespaces namespaceTable
-	tick       atomic.Uint32
-	turn       atomic.Uint32 // of the blocking API: which queue is next
+	// known are all namespaces that there ever were, of adopt.
+	known   map[uint32]*Namespace
+	changes changeLog
+	tick    atomic.Uint32
+	turn    atomic.Uint32 // of the blocking API: which queue is next
 
 	// use is held for reading during every blocking call, and for writing once
 	// none may come any more.
 	use sync.RWMutex
+	// turnover is held while the queues change to or from an association.
+	turnover sync.Mutex
 
 	mu    sync.Mutex
 	state State
-	// open are the queues that have a connection; down says that none is added any
-	// more.
-	open []*Queue
-	down bool
+	// assoc is the association that is live, or was last.
+	assoc *association
+	// why there is no connection; stay says that none is to be made again.
+	why  error
+	stay bool
 
-	// life ends, with the reason as its cause, when the connections are to be cut;
-	// over is closed when they have been and all requests have ended.
+	// life ends, with the reason as its cause, when there is to be no connection
+	// any more; over is closed when there is none and all requests have ended.
 	life       context.Context
 	kill       context.CancelCauseFunc
 	over       chan struct{}
-	live       chan struct{} // closed when StateLive is reached
-	keepAlives chan struct{} // answers to Keep Alive commands
+	stopped    chan struct{} // a token when stay has been set
 	background sync.WaitGroup
-}
-
-// controllerInfo is what the controller told about itself.
-type controllerInfo struct {
-	cap           wire.CAP
-	vs            wire.Version
-	cntlid        uint16
-	id            wire.IdentifyController
-	queueSize     int    // entries of an I/O queue
-	inCapsule     uint64 // bytes of in-capsule data of an I/O command
-	maxTransfer   uint64 // bytes of a read or write command, a power of two
-	maxZeroes     uint64 // bytes of a Write Zeroes command
-	maxTrimBlocks uint64 // blocks of a Dataset Management range
 }
 
 // Info is what a controller told about itself.
@@ -88,13 +80,14 @@ type Info struct {
 
 func newController(p verbs.Provider, addr verbs.Addr, opts Options) *Controller {
 	c := &Controller{
-		provider: p, addr: addr, opts: opts,
-		over:       make(chan struct{}),
-		live:       make(chan struct{}),
-		keepAlives: make(chan struct{}, 1),
+		provider: p, addr: addr, opts: opts, born: time.Now(),
+		known:   make(map[uint32]*Namespace),
+		changes: changeLog{wake: make(chan struct{}, 1)},
+		over:    make(chan struct{}),
+		stopped: make(chan struct{}, 1),
+		stay:    opts.NoReconnect,
 	}
 	c.life, c.kill = context.WithCancelCause(context.Background())
-	c.background.Go(c.supervise)
 	return c
 }
 
@@ -104,19 +97,27 @@ func (c *Controller) Addr() verbs.Addr { return c.addr }
 // NQN is the name of the subsystem.
 func (c *Controller) NQN() string { return c.opts.SubNQN }
 
-// Info tells what the controller is.
+// Info tells what the controller is, or was when it was there last.
 func (c *Controller) Info() Info {
+	i := &c.association().info
 	return Info{
-		CNTLID: c.info.cntlid, Version: c.info.vs,
-		Serial:   wire.Text(c.info.id.SN[:]),
-		Model:    wire.Text(c.info.id.MN[:]),
-		Firmware: wire.Text(c.info.id.FR[:]),
+		CNTLID: i.cntlid, Version: i.vs,
+		Serial:   wire.Text(i.id.SN[:]),
+		Model:    wire.Text(i.id.MN[:]),
+		Firmware: wire.Text(i.id.FR[:]),
 
-		QueueSize: c.info.queueSize, InCapsule: int(c.info.inCapsule), MaxTransfer: int(c.info.maxTransfer),
+		QueueSize: i.queueSize, InCapsule: int(i.inCapsule), MaxTransfer: int(i.maxTransfer),
 	}
 }
 
-// Queues are the I/O queues. Owners of many requests choose one and stay with it.
+func (c *Controller) association() *association {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.assoc
+}
+
+// Queues are the I/O queues. Owners of many requests choose one and stay with it:
+// the queues are the same over reconnects.
 func (c *Controller) Queues() []*Queue { return c.queues }
 
 // Buffers lends the memory that reads and writes use. All of it must be back
@@ -142,73 +143,35 @@ func (c *Controller) Namespace(nsid uint32) (*Namespace, error) {
 	return nil, fmt.Errorf("namespace %d of %s: %w; there are %v", nsid, c.opts.SubNQN, ErrNoNamespace, have)
 }
 
-// Lost is closed when the connection has ended, by Close too, and every request
-// has come back.
+// Lost is closed when there will be no connection any more, because of Close or
+// because there is no reconnecting, and every request has come back.
 func (c *Controller) Lost() <-chan struct{} { return c.over }
 
-// Err is why the connection ended, nil while it has not.
-func (c *Controller) Err() error { return context.Cause(c.life) }
+// Err is why there is no connection now, nil while there is one.
+func (c *Controller) Err() error {
+	if err := context.Cause(c.life); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
+}
 
-// endError is the error of requests that the end of the connections takes along.
+// endError is the error of requests for which there is no connection.
 func (c *Controller) endError() error {
 	err := c.Err()
 	if errors.Is(err, ErrClosed) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrConnectionLost, err)
-}
-
-// fail ends the connections because of err; the first reason stays. It does not
-// block, and may be called with a queue's lock held.
-func (c *Controller) fail(err error) {
-	c.kill(err)
-	if from, ok := c.become(StateLost); ok && from == StateLive {
-		c.opts.Logger.Warn("connection lost", "nqn", c.opts.SubNQN, "addr", c.addr.String(), "err", c.Err())
-	}
-}
-
-// attach adds a queue that has its connection. It fails when all are being cut.
-func (c *Controller) attach(q *Queue) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.down {
-		return c.endError()
-	}
-	c.open = append(c.open, q)
-	return nil
-}
-
-// attached are the queues that have a connection.
-func (c *Controller) attached() []*Queue {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.open
-}
-
-// teardown ends all connections, and then all requests: not before no connection
-// is left by which the peer could touch their buffers.
-func (c *Controller) teardown() {
-	defer close(c.over)
-	c.mu.Lock()
-	c.down = true
-	all := c.open
-	c.mu.Unlock()
-	err := c.endError()
-	for _, q := range all {
-		q.cut(err)
-	}
-	for _, q := range all {
-		if err := q.end(err); err != nil {
-			c.opts.Logger.Error("end a queue", "nqn", c.opts.SubNQN, "queue", q.id, "err", err)
-		}
-	}
+	return lossError(err)
 }
 
 // Close ends the controller in order: requests that are out are finished, the
 // target is told of the shutdown, the connections are ended, and everything is
-// freed. New requests end with ErrClosed. It does not flush. When ctx ends first,
-// the connection is cut. If buffers are still lent, the error wraps
-// verbs.ErrBusy, and Close may be called again for the rest.
+// freed. New requests end with ErrClosed, and so do those that wait for another
+// connection. It does not flush. When ctx ends first, the connection is cut. If
+// buffers are still lent, the error wraps verbs.ErrBusy, and Close may be called
+// again for the rest.
 func (c *Controller) Close(ctx context.Context) error {
 	var failure error
 	switch from, ok := c.become(StateClosing); {
@@ -220,11 +183,13 @@ func (c *Controller) Close(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	case from == StateLive:
-		if err := c.shutdown(ctx); err != nil && c.Err() == nil {
+		a := c.association()
+		if err := a.shutdown(ctx); err != nil && a.err() == nil {
 			failure = fmt.Errorf("shut down %s at %s: %w", c.opts.SubNQN, c.addr, err)
 		}
 	}
-	c.fail(ErrClosed)
+	c.kill(ErrClosed)
+	c.association().fail(ErrClosed)
 	<-c.over
 	c.background.Wait()
 	if err := c.free(); err != nil {
@@ -232,6 +197,14 @@ func (c *Controller) Close(ctx context.Context) error {
 	}
 	c.become(StateClosed)
 	return failure
+}
+
+// discard frees a controller to which no association could be made.
+func (c *Controller) discard(err error) error {
+	c.kill(err)
+	c.become(StateClosing)
+	defer c.become(StateClosed)
+	return c.free()
 }
 
 // free gives back the memory. No queue is left.

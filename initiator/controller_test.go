@@ -24,6 +24,7 @@ func short(t *testing.T) context.Context {
 func connectScript(t *testing.T, s *script, opts Options) (*Controller, error) {
 	t.Helper()
 	opts.SubNQN, opts.BufferSize, opts.MaxTransfer = testNQN, 1<<20, 64<<10
+	opts.NoReconnect = opts.LossTimeout == 0
 	c, err := Connect(short(t), fastIWARP(), s.listen(), opts)
 	if err == nil {
 		t.Cleanup(func() { c.Close(short(t)) })
@@ -430,11 +431,4 @@ func flushOut(t *testing.T, c *Controller) (*Namespace, <-chan error) {
 		time.Sleep(time.Millisecond)
 	}
 	return n, flushed
-}
-
-// idle says that nothing is out.
-func (q *Queue) idle() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.x.idle()
 }

@@ -28,34 +28,38 @@ type DiscoveryLog struct {
 // option is wrong.
 func Discover(ctx context.Context, p verbs.Provider, addr verbs.Addr, opts Options) (DiscoveryLog, error) {
 	opts.SubNQN = wire.DiscoveryNQN
-	opts.KeepAlive = -1 // the connection is short
+	opts.KeepAlive, opts.NoReconnect = -1, true // the connection is short
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return DiscoveryLog{}, err
 	}
 	c := newController(p, addr, opts)
 	var log DiscoveryLog
-	err = c.connect(ctx, append(c.adminSteps(), step{StageDiscovery, func(ctx context.Context) (err error) {
-		log, err = c.discoveryLog(ctx)
-		return err
-	}}))
-	if err != nil {
-		return DiscoveryLog{}, err
+	a, err := c.associate(ctx, func(a *association) []step {
+		return append(a.adminSteps(), step{StageDiscovery, func(ctx context.Context) (err error) {
+			log, err = a.discoveryLog(ctx)
+			return err
+		}})
+	})
+	if err == nil && c.run(a) == nil {
+		if err := c.Close(ctx); err != nil {
+			opts.Logger.Debug("discovery controller", "addr", addr.String(), "err", err) // the answer is there
+		}
+		return log, nil
 	}
-	c.become(StateLive)
-	if err := c.Close(ctx); err != nil {
-		opts.Logger.Debug("discovery controller", "addr", addr.String(), "err", err) // the answer is there
+	if e := c.discard(err); e != nil {
+		opts.Logger.Error("free what a discovery had", "addr", addr.String(), "err", e)
 	}
-	return log, nil
+	return log, err
 }
 
 // errLogChanged: the discovery log changed while it was read.
 var errLogChanged = errors.New("it changes while it is read")
 
 // discoveryLog reads the log until one reading found it unchanged.
-func (c *Controller) discoveryLog(ctx context.Context) (DiscoveryLog, error) {
+func (a *association) discoveryLog(ctx context.Context) (DiscoveryLog, error) {
 	for range discoveryTries {
-		log, err := c.readDiscoveryLog(ctx)
+		log, err := a.readDiscoveryLog(ctx)
 		if !errors.Is(err, errLogChanged) {
 			return log, err
 		}
@@ -63,8 +67,8 @@ func (c *Controller) discoveryLog(ctx context.Context) (DiscoveryLog, error) {
 	return DiscoveryLog{}, fmt.Errorf("discovery log: %w", errLogChanged)
 }
 
-func (c *Controller) readDiscoveryLog(ctx context.Context) (log DiscoveryLog, err error) {
-	before, err := c.discoveryHeader(ctx)
+func (a *association) readDiscoveryLog(ctx context.Context) (log DiscoveryLog, err error) {
+	before, err := a.discoveryHeader(ctx)
 	if err != nil {
 		return log, err
 	}
@@ -74,12 +78,12 @@ func (c *Controller) readDiscoveryLog(ctx context.Context) (log DiscoveryLog, er
 	case before.NUMREC > maxDiscoveryEntries:
 		return log, fmt.Errorf("discovery log of %d entries, at most %d are read", before.NUMREC, maxDiscoveryEntries)
 	}
-	most := min(c.info.maxTransfer, adminTransfer) / wire.DiscoveryLogEntrySize
+	most := min(a.info.maxTransfer, adminTransfer) / wire.DiscoveryLogEntrySize
 	entries := make([]wire.DiscoveryLogEntry, before.NUMREC)
 	for next := uint64(0); next < before.NUMREC; {
 		n := min(before.NUMREC-next, most)
 		off := wire.DiscoveryLogHeaderSize + next*wire.DiscoveryLogEntrySize
-		data, err := c.logPage(ctx, wire.LogDiscovery, 0, off, int(n)*wire.DiscoveryLogEntrySize, false)
+		data, err := a.logPage(ctx, wire.LogDiscovery, 0, off, int(n)*wire.DiscoveryLogEntrySize, false)
 		if isStatus(err) && next > 0 {
 			return log, errLogChanged // it has become shorter
 		}
@@ -94,7 +98,7 @@ func (c *Controller) readDiscoveryLog(ctx context.Context) (log DiscoveryLog, er
 		}
 		next += n
 	}
-	after, err := c.discoveryHeader(ctx)
+	after, err := a.discoveryHeader(ctx)
 	if err != nil {
 		return log, err
 	}
@@ -104,8 +108,8 @@ func (c *Controller) readDiscoveryLog(ctx context.Context) (log DiscoveryLog, er
 	return DiscoveryLog{Generation: after.GENCTR, Entries: entries}, nil
 }
 
-func (c *Controller) discoveryHeader(ctx context.Context) (h wire.DiscoveryLogHeader, err error) {
-	data, err := c.logPage(ctx, wire.LogDiscovery, 0, 0, wire.DiscoveryLogHeaderSize, false)
+func (a *association) discoveryHeader(ctx context.Context) (h wire.DiscoveryLogHeader, err error) {
+	data, err := a.logPage(ctx, wire.LogDiscovery, 0, 0, wire.DiscoveryLogHeaderSize, false)
 	if err != nil {
 		return h, err
 	}

@@ -27,8 +27,9 @@ const window = 4
 // split into commands.
 
 // ReadAt fills p from off on. If p lies within a buffer of Controller.Buffers the
-// data is placed there directly, and ctx is not heeded, so that the buffer is the
-// caller's again when ReadAt returns; else it is copied.
+// data is placed there directly, and when ctx ends, ReadAt still waits for the
+// answer to what was sent, or for the end of the connection, so that the buffer is
+// the caller's again when it returns; else the data is copied.
 func (n *Namespace) ReadAt(ctx context.Context, p []byte, off uint64) error {
 	return n.transfer(ctx, OpRead, p, off, 0)
 }
@@ -68,7 +69,7 @@ func (c *Controller) usable() error {
 	return nil
 }
 
-// buffer waits for a data buffer, until ctx or the connection ends.
+// buffer waits for a data buffer, until ctx or the controller ends.
 func (c *Controller) buffer(ctx context.Context, n int, buf *bufpool.Buf) error {
 	if c.pool.TryGet(n, buf) {
 		return nil
@@ -129,9 +130,7 @@ func (n *Namespace) transfer(ctx context.Context, op Op, p []byte, off uint64, f
 		cl := newCall()
 		cl.req = whole
 		cl.req.Buf = buf
-		if err := cl.run(context.WithoutCancel(ctx), c.pick()); err != nil {
-			return err
-		}
+		cl.runInPlace(ctx, c.pick())
 		return cl.req.Err
 	}
 	t := transfer{c: c, q: c.pick(), whole: whole, chunk: int(info.maxTransfer)}

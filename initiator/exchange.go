@@ -38,7 +38,7 @@ type exchange struct {
 	slots []slot
 	free  []uint16 // a stack: a small working set stays in the cache
 
-	head, tail *Request // waiting for a slot, in order
+	line // waiting for a slot
 
 	// noZeroes has the namespaces for which Write Zeroes was refused.
 	noZeroes map[uint32]bool
@@ -65,49 +65,13 @@ func newExchange(slots int) *exchange {
 	return x
 }
 
-// enqueue puts a request at the end of those that wait.
-func (x *exchange) enqueue(r *Request) {
-	r.next = nil
-	if x.tail != nil {
-		x.tail.next = r
-	} else {
-		x.head = r
-	}
-	x.tail = r
-}
-
-// withdraw takes a request out of the line and says whether it was there.
-func (x *exchange) withdraw(r *Request) bool {
-	var prev *Request
-	for p := x.head; p != nil; prev, p = p, p.next {
-		if p != r {
-			continue
-		}
-		if prev != nil {
-			prev.next = r.next
-		} else {
-			x.head = r.next
-		}
-		if x.tail == r {
-			x.tail = prev
-		}
-		r.next = nil
-		return true
-	}
-	return false
-}
-
 // next gives the first request that waits a slot. It returns -1 when there is no
 // request or no slot.
 func (x *exchange) next() (int, *Request) {
-	r := x.head
-	if r == nil || len(x.free) == 0 {
+	if x.head == nil || len(x.free) == 0 {
 		return -1, nil
 	}
-	if x.head = r.next; x.head == nil {
-		x.tail = nil
-	}
-	r.next = nil
+	r := x.dequeue()
 	i := int(x.free[len(x.free)-1])
 	x.free = x.free[:len(x.free)-1]
 	s := &x.slots[i]
@@ -250,18 +214,18 @@ func (x *exchange) overdue(now, limit uint32) *Request {
 	return nil
 }
 
-// abandon ends all requests, out and waiting, with err. Nothing may come after.
-func (x *exchange) abandon(err error) {
+// retreat takes all requests out of a connection that has ended: those that are
+// out, and those that wait. Nothing may come after.
+func (x *exchange) retreat() []*Request {
+	var all []*Request
 	for i := range x.slots {
 		if r := x.slots[i].req; r != nil {
 			x.slots[i].req = nil
-			x.finish(r, err)
+			all = append(all, r)
 		}
 	}
-	for r := x.head; r != nil; r = x.head {
-		x.head = r.next
-		r.next = nil
-		x.finish(r, err)
+	for x.head != nil {
+		all = append(all, x.dequeue())
 	}
-	x.tail = nil
+	return all
 }

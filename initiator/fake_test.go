@@ -261,18 +261,14 @@ type fixture struct {
 	buf  []byte
 	mr   verbs.MR
 	over sync.Once
+	// params are those of the connection.
+	params connParams
 }
 
 func newFixture(t testing.TB, slots int, inCapsule uint64) *fixture {
 	t.Helper()
 	f := &fixture{fakeConn: newFakeConn(), fail: make(chan error, 16)}
-	f.q = newQueue(1, slots, queueControl{tick: &f.tick, namespaces: &f.ns, fail: func(err error) {
-		select {
-		case f.fail <- err:
-		default:
-		}
-	}})
-	f.q.capsules.inCapsule = inCapsule
+	f.q = newQueue(1, slots, queueControl{tick: &f.tick, namespaces: &f.ns, lose: func(*Request) bool { return true }})
 	ns := &Namespace{nsid: 1}
 	ns.info.Store(&NamespaceInfo{
 		NSID: 1, Size: 1 << 20, BlockSize: 512, shift: 9, CanTrim: true, CanWriteZeroes: true,
@@ -285,7 +281,13 @@ func newFixture(t testing.TB, slots int, inCapsule uint64) *fixture {
 	}
 	f.buf = mem
 	f.mr, _ = f.RegMR(mem, dataAccess)
-	if err := f.q.open(context.Background(), f.fakeConn, fakePD{f.fakeConn}, 1); err != nil {
+	f.params = connParams{pd: fakePD{f.fakeConn}, cntlid: 1, slots: slots, inCapsule: inCapsule, fail: func(err error) {
+		select {
+		case f.fail <- err:
+		default:
+		}
+	}}
+	if err := f.q.open(context.Background(), f.fakeConn, f.params); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -300,6 +302,7 @@ func newFixture(t testing.TB, slots int, inCapsule uint64) *fixture {
 // end ends the queue once.
 func (f *fixture) end(t testing.TB, err error) {
 	f.over.Do(func() {
+		f.q.giveUp(err)
 		f.q.cut(err)
 		if err := f.q.end(err); err != nil {
 			t.Error(err)

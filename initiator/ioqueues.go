@@ -9,45 +9,41 @@ import (
 	"rbd/wire"
 )
 
-// openQueues makes the I/O queues that the controller grants, and the memory for
-// their data.
-func (c *Controller) openQueues(ctx context.Context) error {
-	dw0, err := c.setFeature(ctx, wire.FeatureNumberOfQueues, wire.QueuePairs(uint16(c.opts.Queues)).DW())
+// openQueues makes connections for the I/O queues that the controller grants. The
+// first time, it makes the queues too, and the memory for their data.
+func (a *association) openQueues(ctx context.Context) error {
+	c := a.c
+	dw0, err := a.setFeature(ctx, wire.FeatureNumberOfQueues, wire.QueuePairs(uint16(c.opts.Queues)).DW())
 	if err != nil {
 		return err
 	}
 	n := min(c.opts.Queues, wire.ParseNumberOfQueues(dw0).Pairs())
-	if c.pool, err = bufpool.New(c.pd, c.opts.BufferSize, int(c.info.maxTransfer), dataAccess); err != nil {
-		return err
-	}
-	c.region = regionOf(c.pool)
-	queues := make([]*Queue, 0, n)
-	for i := 1; i <= n; i++ {
-		q, err := c.openQueue(ctx, uint16(i))
-		if err != nil {
-			return fmt.Errorf("queue %d: %w", i, err)
+	if c.pool == nil {
+		if c.pool, err = bufpool.New(c.pd, c.opts.BufferSize, int(a.info.maxTransfer), dataAccess); err != nil {
+			return err
 		}
-		queues = append(queues, q)
+		c.region = regionOf(c.pool)
+		for i := 1; i <= n; i++ {
+			c.queues = append(c.queues, c.newQueue(uint16(i), a.info.queueSize))
+		}
 	}
-	c.queues = queues
+	n = min(n, len(c.queues))
+	for _, q := range c.queues[:n] {
+		if err := a.openQueue(ctx, q); err != nil {
+			return fmt.Errorf("queue %d: %w", q.id, err)
+		}
+	}
+	a.granted = n
 	return nil
 }
 
-func (c *Controller) openQueue(ctx context.Context, id uint16) (*Queue, error) {
-	q := c.newQueue(id, c.info.queueSize)
-	q.capsules.inCapsule = c.info.inCapsule
-	err := c.dial(ctx, q, func(dev verbs.Device) error {
-		if dev != c.pd.Device() {
-			return fmt.Errorf("the address is reached by device %s now, and by %s before: %w",
-				dev.Name(), c.pd.Device().Name(), verbs.ErrInvalid)
-		}
-		return nil
-	})
+func (a *association) openQueue(ctx context.Context, q *Queue) error {
+	err := a.dial(ctx, q, connParams{slots: a.info.queueSize - 1, inCapsule: a.info.inCapsule})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_, err = c.fabricsConnect(ctx, q, c.info.queueSize, c.info.cntlid)
-	return q, err
+	_, err = a.fabricsConnect(ctx, q, a.info.queueSize, a.info.cntlid)
+	return err
 }
 
 // region is where a pool's memory is, so that buffers that it has lent can be

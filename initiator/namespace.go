@@ -37,7 +37,8 @@ type NamespaceInfo struct {
 	// MaxTransfer is the largest read or write that goes in one command, in bytes.
 	MaxTransfer uint64
 
-	shift                           uint8 // log2 of BlockSize
+	serial                          string // of the subsystem, for a namespace without identifiers
+	shift                           uint8  // log2 of BlockSize
 	deallocateZeroes                bool
 	maxTransfer, maxTrim, maxZeroes uint64
 }
@@ -105,6 +106,9 @@ func describe(nsid uint32, c *controllerInfo, n *wire.IdentifyNamespace, d *wire
 		maxZeroes:          min(c.maxZeroes, wire.MaxBlocks<<format.LBADS),
 	}
 	info.MaxTransfer = info.maxTransfer
+	if info.UUID.IsZero() && info.NGUID.IsZero() && info.EUI64 == [8]byte{} {
+		info.serial = wire.Text(c.id.SN[:])
+	}
 	if n.NSFEAT&wire.NSFEATOptPerf != 0 {
 		info.OptimalIO = (uint64(n.NPWG) + 1) << format.LBADS
 	}

@@ -26,6 +26,15 @@ type Options struct {
 	// not heard of for so long, and the host a target. Default 5 s; negative
 	// turns keep-alive off.
 	KeepAlive time.Duration
+	// NoReconnect ends the controller when its connection is lost.
+	NoReconnect bool
+	// LossTimeout is how long requests wait for another connection when it is lost
+	// (ctrl-loss-tmo of nvme-cli): then they end with an error, and so do new ones
+	// until the target is back. Default 10 min; negative lets them wait for ever.
+	LossTimeout time.Duration
+	// ReconnectDelay lies between two tries to reconnect; default 10 s. The first
+	// one is made at once.
+	ReconnectDelay time.Duration
 	// ConnectTimeout bounds the making of one RDMA connection; default 10 s.
 	ConnectTimeout time.Duration
 	// AdminTimeout bounds the answer to an admin command; default 60 s.
@@ -66,6 +75,8 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Queues, min(runtime.NumCPU(), defaultQueues))
 	setDefault(&o.QueueSize, 128)
 	setDefault(&o.KeepAlive, 5*time.Second)
+	setDefault(&o.LossTimeout, 10*time.Minute)
+	setDefault(&o.ReconnectDelay, 10*time.Second)
 	setDefault(&o.ConnectTimeout, 10*time.Second)
 	setDefault(&o.AdminTimeout, 60*time.Second)
 	setDefault(&o.IOTimeout, 30*time.Second)
@@ -81,6 +92,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, optionError("queue size", o.QueueSize, "2 to %d", maxQueueSize)
 	case o.KeepAlive > 0 && o.KeepAlive < time.Millisecond || o.KeepAlive > 24*time.Hour:
 		return o, optionError("keep-alive timeout", o.KeepAlive, "1ms to 24h")
+	case o.ReconnectDelay < time.Millisecond || o.ReconnectDelay > 24*time.Hour:
+		return o, optionError("reconnect delay", o.ReconnectDelay, "1ms to 24h")
 	case o.ConnectTimeout < 0 || o.AdminTimeout < time.Millisecond || o.IOTimeout < time.Millisecond:
 		return o, fmt.Errorf("time limits must be at least 1ms: %w", verbs.ErrInvalid)
 	case o.MaxTransfer < 4096 || o.MaxTransfer > maxMaxTransfer || o.MaxTransfer&(o.MaxTransfer-1) != 0:

@@ -5,49 +5,43 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"rbd/verbs"
 )
 
 // Queue is one submission and completion queue pair of a controller: an RDMA
-// connection of its own. All methods are safe for concurrent use.
+// connection of its own. It outlives the connection: while there is none, requests
+// wait in it (see the package documentation). All methods are safe for concurrent
+// use.
 type Queue struct {
-	id       uint16
-	ctl      queueControl
-	capsules capsules
-	rcv      responses
-	// conn is the connection; its parts are set before the first request and gone
-	// after the last.
-	conn queueConn
+	id  uint16
+	ctl queueControl
 
 	// mu guards what follows. It is never held while the transport runs.
 	mu sync.Mutex
-	x  *exchange
+	// conn is the newest connection, which may have ended.
+	conn *queueConn
+	// holding: requests wait in held, because there is no connection that they may
+	// use. Commands of the controller pass.
+	holding bool
+	held    line
+	// via, if set, is the queue that does this one's work: the target has granted
+	// fewer queues than there are.
+	via *Queue
 	// refuse is why no more requests are taken, nil while they are.
 	refuse error
-	// dead: the connection is over, nothing is posted any more.
-	dead bool
+	// seq numbers the requests in the order of their submission.
+	seq uint64
 	// posting: a Submit is posting, and takes what others add meanwhile.
 	posting bool
 	// submitWRs is the scratch of the Submit that is posting.
 	submitWRs []verbs.SendWR
-	sendWCs   []verbs.WC
 
 	// deliver keeps calls of owners apart; it is held while Complete runs.
 	deliver sync.Mutex
 	// group is the scratch of deliver.
 	group []*Request
-
-	// Of the receive handler alone.
-	handlerWRs  []verbs.SendWR
-	handlerDone []*Request
-
-	// Of the minder alone.
-	minderWRs  []verbs.SendWR
-	minderDone []*Request
-	kick       chan struct{}
-	minder     sync.WaitGroup
-	stop       context.CancelFunc
 }
 
 // queueControl is what a queue needs of its controller.
@@ -56,24 +50,18 @@ type queueControl struct {
 	tick *atomic.Uint32
 	// namespaces finds the namespaces of requests.
 	namespaces *namespaceTable
-	// fail reports that the connection can't be used any more. It does not block.
-	fail func(error)
+	// lose notes that the request's connection was lost, and says whether it may
+	// wait for another one.
+	lose func(*Request) bool
 }
 
-// newQueue makes a queue that may have slots commands out at once. It has no
+// newQueue makes a queue that may have up to slots commands out at once. It has no
 // connection yet.
 func newQueue(id uint16, slots int, ctl queueControl) *Queue {
 	return &Queue{
 		id: id, ctl: ctl,
-		x:           newExchange(slots),
-		submitWRs:   make([]verbs.SendWR, 0, slots),
-		handlerWRs:  make([]verbs.SendWR, 0, slots),
-		minderWRs:   make([]verbs.SendWR, 0, slots),
-		sendWCs:     make([]verbs.WC, slots),
-		group:       make([]*Request, 0, slots),
-		handlerDone: make([]*Request, 0, slots),
-		minderDone:  make([]*Request, 0, slots),
-		kick:        make(chan struct{}, 1),
+		submitWRs: make([]verbs.SendWR, 0, slots),
+		group:     make([]*Request, 0, slots),
 	}
 }
 
@@ -81,8 +69,12 @@ func newQueue(id uint16, slots int, ctl queueControl) *Queue {
 func (q *Queue) ID() int { return int(q.id) }
 
 // Slots is how many commands can be out at once. More requests may be submitted:
-// they wait.
-func (q *Queue) Slots() int { return len(q.x.slots) }
+// they wait. A new connection may have another number.
+func (q *Queue) Slots() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.conn.x.slots)
+}
 
 // Submit takes requests and never blocks. Those that find a slot are sent at
 // once, all with one post; the others wait for one, in order. Each comes back
@@ -91,12 +83,17 @@ func (q *Queue) Slots() int { return len(q.x.slots) }
 func (q *Queue) Submit(reqs []*Request) {
 	var refused []*Request
 	q.mu.Lock()
+	if via := q.via; via != nil {
+		q.mu.Unlock()
+		via.Submit(reqs)
+		return
+	}
 	for _, r := range reqs {
 		if r.Err = q.admit(r); r.Err != nil {
 			refused = append(refused, r)
 			continue
 		}
-		q.x.enqueue(r)
+		q.place(r)
 	}
 	q.post()
 	if len(refused) > 0 {
@@ -106,21 +103,40 @@ func (q *Queue) Submit(reqs []*Request) {
 
 // admit checks a request and prepares it. The caller holds mu.
 func (q *Queue) admit(r *Request) error {
+	r.done, r.chunk, r.lost = 0, 0, 0
+	if r.Op == opCommand {
+		if q.conn.dead {
+			return q.conn.why
+		}
+		return nil
+	}
 	if q.refuse != nil {
 		return q.refuse
 	}
-	r.done, r.chunk = 0, 0
-	if r.Op == opCommand {
-		return nil
-	}
 	r.cmd = nil
+	return q.check(r)
+}
+
+// check compares a request with its namespace as it is now. The caller holds mu.
+func (q *Queue) check(r *Request) error {
 	ns := q.ctl.namespaces.get(r.NSID)
 	if ns == nil {
 		return fmt.Errorf("namespace %d: %w", r.NSID, ErrNoNamespace)
 	}
 	r.info = ns.info.Load()
-	r.zeroesAsData = q.x.noZeroes[r.NSID]
+	r.zeroesAsData = q.conn.x.noZeroes[r.NSID]
 	return r.info.check(r)
+}
+
+// place puts an admitted request where it belongs. The caller holds mu.
+func (q *Queue) place(r *Request) {
+	q.seq++
+	r.seq = q.seq
+	if q.holding && r.Op != opCommand {
+		q.held.enqueue(r)
+		return
+	}
+	q.conn.x.enqueue(r)
 }
 
 // post sends what waits. The caller holds mu; post unlocks it. One goroutine at
@@ -131,72 +147,22 @@ func (q *Queue) post() {
 		return
 	}
 	q.posting = true
+	var l *queueConn
 	for {
-		wrs := q.fill(q.submitWRs)
+		l = q.conn
+		wrs := l.fill(q.submitWRs)
 		if len(wrs) == 0 {
 			break
 		}
 		q.mu.Unlock()
-		q.send(wrs)
+		l.send(wrs)
 		q.mu.Lock()
 	}
 	q.posting = false
-	stuck := q.x.stuck()
+	stuck := l.x.stuck()
 	q.mu.Unlock()
 	if stuck {
-		q.wakeMinder()
-	}
-}
-
-// fill gives slots to those that wait and builds their capsules. The caller
-// holds mu.
-func (q *Queue) fill(wrs []verbs.SendWR) []verbs.SendWR {
-	wrs = wrs[:0]
-	if q.dead {
-		return wrs
-	}
-	for {
-		i, r := q.x.next()
-		if r == nil {
-			return wrs
-		}
-		q.x.slots[i].tick = q.ctl.tick.Load()
-		sges := q.capsules.build(q.x, i, r)
-		wrs = append(wrs, verbs.SendWR{
-			ID: uint64(q.x.cid(i)), Opcode: verbs.WRSend, Flags: verbs.SendSignaled, SGEs: sges,
-		})
-	}
-}
-
-// send posts capsules. An error ends the connection, and with it the requests.
-func (q *Queue) send(wrs []verbs.SendWR) {
-	if err := q.conn.qp.PostSend(wrs); err != nil {
-		q.ctl.fail(fmt.Errorf("queue %d: %w", q.id, err))
-	}
-}
-
-// reap takes the completions of sends. The caller holds mu.
-func (q *Queue) reap() {
-	for {
-		n := q.conn.sendCQ.Poll(q.sendWCs)
-		for i := range q.sendWCs[:n] {
-			wc := &q.sendWCs[i]
-			switch wc.Status {
-			case verbs.WCSuccess:
-				if err := q.x.sent(uint16(wc.ID)); err != nil {
-					q.ctl.fail(fmt.Errorf("queue %d: %w", q.id, err))
-					return
-				}
-			case verbs.WCWRFlushErr: // the end of the connection says why
-			default:
-				q.ctl.fail(fmt.Errorf("queue %d: %w", q.id,
-					&WorkError{Work: "send command capsule", Status: wc.Status, VendorErr: wc.VendorErr}))
-				return
-			}
-		}
-		if n < len(q.sendWCs) {
-			return
-		}
+		l.wakeMinder()
 	}
 }
 
@@ -224,14 +190,20 @@ func (q *Queue) complete(reqs []*Request) {
 	}
 }
 
-// withdraw takes back a request that has not been sent, and completes it with err.
+// withdraw takes back a request that is not out, and completes it with err. Its
+// call says already that it is not wanted, so that it is not sent (again) if it is
+// on its way from one line to another.
 func (q *Queue) withdraw(r *Request, err error) {
 	q.mu.Lock()
-	found := q.x.withdraw(r)
+	found := q.held.withdraw(r) || q.conn.x.withdraw(r)
+	via := q.via
 	q.mu.Unlock()
-	if found {
+	switch {
+	case found:
 		r.Err = err
 		q.complete([]*Request{r})
+	case via != nil:
+		via.withdraw(r, err)
 	}
 }
 
@@ -240,7 +212,7 @@ func (q *Queue) withdraw(r *Request, err error) {
 func (q *Queue) overdue(limit uint32) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r := q.x.overdue(q.ctl.tick.Load(), limit)
+	r := q.conn.x.overdue(q.ctl.tick.Load(), limit)
 	if r == nil {
 		return nil
 	}
@@ -251,5 +223,24 @@ func (q *Queue) overdue(limit uint32) error {
 func (q *Queue) answers() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.x.answers
+	return q.conn.x.answers
+}
+
+// drain waits until no request is out or waiting, or ctx ends.
+func (q *Queue) drain(ctx context.Context) error {
+	for !q.idle() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for requests on queue %d: %w", q.id, context.Cause(ctx))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// idle says that nothing is out or waiting.
+func (q *Queue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held.head == nil && q.conn.x.idle()
 }

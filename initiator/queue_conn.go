@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"time"
+	"sync"
 
 	"rbd/verbs"
 	"rbd/wire"
@@ -21,81 +21,135 @@ const maxReads = 128
 // needs 11. Linux as host announces no fewer than 16.
 const minReceives = 16
 
-// queueConn is the RDMA connection of a queue.
+// queueConn is one RDMA connection of a queue, with the commands that are out on
+// it. It is made for each connection anew; what a goroutine still does for an old
+// one can't disturb the next.
 type queueConn struct {
+	q *Queue
+	// fail reports that the connection can't be used any more. It does not block.
+	fail     func(error)
+	capsules capsules
+	rcv      responses
+
 	id             verbs.CMID
 	sendCQ, recvCQ verbs.CQ
 	qp             verbs.QP
+
+	// Under the queue's mu:
+	x       *exchange
+	sendWCs []verbs.WC
+	// dead: the connection is over, nothing is posted any more; why tells why.
+	dead bool
+	why  error
+
+	// Of the receive handler alone.
+	handlerWRs  []verbs.SendWR
+	handlerDone []*Request
+
+	// Of the minder alone.
+	minderWRs  []verbs.SendWR
+	minderDone []*Request
+	kick       chan struct{}
+	minder     sync.WaitGroup
+	stop       context.CancelFunc
 }
 
-// open makes the RDMA connection of the queue on id, which the queue owns from
-// now on, in any case: an error leaves it to be ended by cut and end.
-func (q *Queue) open(ctx context.Context, id verbs.CMID, pd verbs.PD, cntlid uint16) error {
-	q.conn.id = id
-	slots := len(q.x.slots)
-	entries := slots + 1 // a queue of n entries holds n-1 commands
+// connParams say how to make a queue's connection.
+type connParams struct {
+	pd        verbs.PD
+	cntlid    uint16
+	slots     int    // commands that may be out at once, at most
+	inCapsule uint64 // bytes of in-capsule data
+	fail      func(error)
+}
+
+// open makes an RDMA connection for the queue on id, which is the queue's from now
+// on, in any case. The connection before has been ended by cut and end.
+func (q *Queue) open(ctx context.Context, id verbs.CMID, p connParams) error {
+	l := &queueConn{
+		q: q, id: id, fail: p.fail,
+		kick:        make(chan struct{}, 1),
+		sendWCs:     make([]verbs.WC, p.slots),
+		handlerWRs:  make([]verbs.SendWR, 0, p.slots),
+		minderWRs:   make([]verbs.SendWR, 0, p.slots),
+		handlerDone: make([]*Request, 0, p.slots),
+		minderDone:  make([]*Request, 0, p.slots),
+	}
+	l.capsules.inCapsule = p.inCapsule
+	if err := l.establish(ctx, p); err != nil {
+		l.destroyQP()
+		_ = l.free() // the first error is the one that matters
+		return err
+	}
+	q.mu.Lock()
+	q.conn = l
+	q.mu.Unlock()
+	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	l.minder.Go(func() { l.mind(ctx) })
+	return nil
+}
+
+// establish makes all that a connection has, and connects.
+func (l *queueConn) establish(ctx context.Context, p connParams) error {
+	entries := p.slots + 1 // a queue of n entries holds n-1 commands
 	receives := max(entries, minReceives)
-	dev := id.Device()
+	dev := l.id.Device()
 	attr := dev.Attr()
 	if receives > attr.MaxQPWR || receives > attr.MaxCQE {
 		return fmt.Errorf("queue of %d entries: device %s has %d work requests and %d completions: %w",
 			receives, dev.Name(), attr.MaxQPWR, attr.MaxCQE, verbs.ErrInvalid)
 	}
-	if err := q.register(pd, slots, receives); err != nil {
+	l.x = newExchange(p.slots)
+	if err := l.register(p.pd, p.slots, receives); err != nil {
 		return err
 	}
 	var err error
-	if q.conn.sendCQ, err = dev.CreateCQ(verbs.CQAttr{Depth: entries}); err != nil {
+	if l.sendCQ, err = dev.CreateCQ(verbs.CQAttr{Depth: entries}); err != nil {
 		return fmt.Errorf("create send completion queue: %w", err)
 	}
-	if q.conn.recvCQ, err = dev.CreateCQ(verbs.CQAttr{Depth: receives, Handler: q.handle}); err != nil {
+	if l.recvCQ, err = dev.CreateCQ(verbs.CQAttr{Depth: receives, Handler: l.handle}); err != nil {
 		return fmt.Errorf("create receive completion queue: %w", err)
 	}
 	sges := min(2, attr.MaxSGE)
 	if sges < 2 {
-		q.capsules.inCapsule = 0 // in-capsule data is gathered
+		l.capsules.inCapsule = 0 // in-capsule data is gathered
 	}
-	q.conn.qp, err = id.CreateQP(pd, verbs.QPInitAttr{
-		SendCQ: q.conn.sendCQ, RecvCQ: q.conn.recvCQ,
+	l.qp, err = l.id.CreateQP(p.pd, verbs.QPInitAttr{
+		SendCQ: l.sendCQ, RecvCQ: l.recvCQ,
 		Cap: verbs.QPCap{MaxSendWR: entries, MaxRecvWR: receives, MaxSendSGE: sges, MaxRecvSGE: 1},
 	})
 	if err != nil {
 		return fmt.Errorf("create queue pair: %w", err)
 	}
-	if err := q.conn.qp.PostRecv(q.rcv.all); err != nil {
+	if err := l.qp.PostRecv(l.rcv.all); err != nil {
 		return err
 	}
-	request := wire.CMRequest{QID: q.id, HRQSize: uint16(receives), HSQSize: uint16(entries - 1), CNTLID: cntlid}
-	reply, err := id.Connect(ctx, verbs.ConnParam{
+	request := wire.CMRequest{QID: l.q.id, HRQSize: uint16(receives), HSQSize: uint16(entries - 1), CNTLID: p.cntlid}
+	reply, err := l.id.Connect(ctx, verbs.ConnParam{
 		PrivateData:        request.Append(nil),
 		ResponderResources: readDepth(attr.MaxQPRdAtom),
 	})
 	if err != nil {
 		return rejection(err)
 	}
-	if err := q.limit(reply.PrivateData); err != nil {
-		return err
-	}
-	ctx, q.stop = context.WithCancel(context.WithoutCancel(ctx))
-	q.minder.Go(func() { q.mind(ctx) })
-	return nil
+	return l.limit(reply.PrivateData)
 }
 
 // register makes the memory of the capsules, command and response.
-func (q *Queue) register(pd verbs.PD, slots, receives int) (err error) {
-	if q.capsules.mem, err = verbs.AllocMemory(slots*capsuleStride + zeroesSize); err != nil {
+func (l *queueConn) register(pd verbs.PD, slots, receives int) (err error) {
+	if l.capsules.mem, err = verbs.AllocMemory(slots*capsuleStride + zeroesSize); err != nil {
 		return fmt.Errorf("command capsules: %w", err)
 	}
-	if q.capsules.mr, err = pd.RegMR(q.capsules.mem, verbs.AccessRemoteRead); err != nil {
+	if l.capsules.mr, err = pd.RegMR(l.capsules.mem, verbs.AccessRemoteRead); err != nil {
 		return fmt.Errorf("register command capsules: %w", err)
 	}
-	if q.rcv.mem, err = verbs.AllocMemory(receives * responseStride); err != nil {
+	if l.rcv.mem, err = verbs.AllocMemory(receives * responseStride); err != nil {
 		return fmt.Errorf("response capsules: %w", err)
 	}
-	if q.rcv.mr, err = pd.RegMR(q.rcv.mem, verbs.AccessLocalWrite); err != nil {
+	if l.rcv.mr, err = pd.RegMR(l.rcv.mem, verbs.AccessLocalWrite); err != nil {
 		return fmt.Errorf("register response capsules: %w", err)
 	}
-	q.rcv.prepare(receives)
+	l.rcv.prepare(receives)
 	return nil
 }
 
@@ -109,7 +163,7 @@ func readDepth(device int) int {
 }
 
 // limit lowers the number of slots to what the controller's receive queue takes.
-func (q *Queue) limit(privateData []byte) error {
+func (l *queueConn) limit(privateData []byte) error {
 	var reply wire.CMReply
 	if len(privateData) < wire.CMReplySize || reply.Parse(privateData) != nil {
 		return nil // Linux ignores it altogether
@@ -117,8 +171,10 @@ func (q *Queue) limit(privateData []byte) error {
 	if reply.RecFmt != 0 {
 		return fmt.Errorf("connection accepted with record format %d, want 0", reply.RecFmt)
 	}
-	if n := int(reply.CRQSize); n > 0 && n < len(q.x.slots) {
-		q.x = newExchange(n)
+	if n := int(reply.CRQSize); n > 0 && n < len(l.x.slots) {
+		l.q.mu.Lock() // the peer may have sent something already
+		l.x = newExchange(n)
+		l.q.mu.Unlock()
 	}
 	return nil
 }
@@ -136,73 +192,53 @@ func rejection(err error) error {
 	return fmt.Errorf("the target refused the RDMA connection: %w", reject.Reason)
 }
 
-// close refuses further requests with err.
-func (q *Queue) close(err error) {
-	q.mu.Lock()
-	q.refuse = err
-	q.mu.Unlock()
-}
-
-// drain waits until no request is out or waiting, or ctx ends.
-func (q *Queue) drain(ctx context.Context) error {
-	for {
-		q.mu.Lock()
-		idle := q.x.idle()
-		q.mu.Unlock()
-		if idle {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for requests on queue %d: %w", q.id, context.Cause(ctx))
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-// cut ends the connection. When it has returned, the peer can't touch memory by
-// this queue any more; the requests are still out.
+// cut ends the connection because of err. When it has returned, the peer can't
+// touch memory by this queue any more; the requests are still out.
 func (q *Queue) cut(err error) {
 	q.mu.Lock()
-	q.refuse, q.dead = err, true
+	l := q.conn
+	l.dead, l.why = true, err
 	q.mu.Unlock()
-	if q.conn.qp == nil {
-		return
-	}
-	_ = q.conn.id.Disconnect() // fails if it has ended already
-	_ = q.conn.qp.Destroy()
+	l.destroyQP()
 }
 
-// end comes after cut: it completes all requests with err, and frees what the
-// queue has.
-func (q *Queue) end(err error) error {
-	var errs []error
-	if q.stop != nil {
-		q.stop()
+func (l *queueConn) destroyQP() {
+	if l.qp == nil {
+		return
 	}
-	q.minder.Wait()
-	for _, cq := range []verbs.CQ{q.conn.recvCQ, q.conn.sendCQ} {
+	_ = l.id.Disconnect() // fails if it has ended already
+	_ = l.qp.Destroy()
+}
+
+// end comes after cut: it frees what the connection has, and holds its requests or
+// completes them with err.
+func (q *Queue) end(err error) error {
+	l := q.conn // nobody opens another one meanwhile
+	l.stop()
+	l.minder.Wait()
+	errs := []error{l.recvCQ.Destroy()} // the handler has ended
+	l.recvCQ = nil
+	q.retreat(err)
+	return errors.Join(append(errs, l.free())...)
+}
+
+// free gives back what a connection has that is cut.
+func (l *queueConn) free() error {
+	var errs []error
+	for _, cq := range []verbs.CQ{l.recvCQ, l.sendCQ} {
 		if cq != nil {
 			errs = append(errs, cq.Destroy())
 		}
 	}
-	q.mu.Lock()
-	q.x.abandon(err)
-	over := q.x.take(nil)
-	q.mu.Unlock()
-	q.complete(over)
-	for _, mr := range []verbs.MR{q.capsules.mr, q.rcv.mr} {
+	for _, mr := range []verbs.MR{l.capsules.mr, l.rcv.mr} {
 		if mr != nil {
 			errs = append(errs, mr.Dereg())
 		}
 	}
-	for _, mem := range [][]byte{q.capsules.mem, q.rcv.mem} {
+	for _, mem := range [][]byte{l.capsules.mem, l.rcv.mem} {
 		if mem != nil {
 			errs = append(errs, verbs.FreeMemory(mem))
 		}
 	}
-	if q.conn.id != nil {
-		errs = append(errs, q.conn.id.Destroy())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, l.id.Destroy())...)
 }

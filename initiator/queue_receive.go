@@ -67,54 +67,107 @@ func (r *responses) take(batch []verbs.WC) error {
 // handle is the handler of the receive CQ: it takes a batch of response
 // capsules, posts the receives again, sends what waited for the slots, and tells
 // the owners.
-func (q *Queue) handle(batch []verbs.WC) {
-	if err := q.rcv.take(batch); err != nil {
-		q.ctl.fail(fmt.Errorf("queue %d: %w", q.id, err)) // what came before it counts
+func (l *queueConn) handle(batch []verbs.WC) {
+	q := l.q
+	if err := l.rcv.take(batch); err != nil {
+		l.fail(fmt.Errorf("queue %d: %w", q.id, err)) // what came before it counts
 	}
-	if len(q.rcv.again) == 0 {
+	if len(l.rcv.again) == 0 {
 		return
 	}
 	// Before a slot is free again: its next answer needs a receive.
-	if err := q.conn.qp.PostRecv(q.rcv.again); err != nil {
-		q.ctl.fail(fmt.Errorf("queue %d: %w", q.id, err))
+	if err := l.qp.PostRecv(l.rcv.again); err != nil {
+		l.fail(fmt.Errorf("queue %d: %w", q.id, err))
 		return
 	}
 	q.mu.Lock()
-	if q.dead {
+	if l.dead {
 		q.mu.Unlock()
 		return
 	}
-	q.reap()
-	for i := range q.rcv.cqes {
-		if err := q.x.answer(&q.rcv.cqes[i]); err != nil {
-			q.ctl.fail(fmt.Errorf("queue %d: %w", q.id, err))
+	l.reap()
+	for i := range l.rcv.cqes {
+		if err := l.x.answer(&l.rcv.cqes[i]); err != nil {
+			l.fail(fmt.Errorf("queue %d: %w", q.id, err))
 			break
 		}
 	}
-	q.handlerWRs, q.handlerDone = q.advance(q.handlerWRs, q.handlerDone)
-	q.complete(q.handlerDone)
+	l.handlerWRs, l.handlerDone = l.advance(l.handlerWRs, l.handlerDone)
+	q.complete(l.handlerDone)
+}
+
+// fill gives slots to those that wait and builds their capsules. The caller
+// holds the queue's mu.
+func (l *queueConn) fill(wrs []verbs.SendWR) []verbs.SendWR {
+	wrs = wrs[:0]
+	if l.dead {
+		return wrs
+	}
+	for {
+		i, r := l.x.next()
+		if r == nil {
+			return wrs
+		}
+		l.x.slots[i].tick = l.q.ctl.tick.Load()
+		sges := l.capsules.build(l.x, i, r)
+		wrs = append(wrs, verbs.SendWR{
+			ID: uint64(l.x.cid(i)), Opcode: verbs.WRSend, Flags: verbs.SendSignaled, SGEs: sges,
+		})
+	}
+}
+
+// send posts capsules. An error ends the connection, and with it the requests.
+func (l *queueConn) send(wrs []verbs.SendWR) {
+	if err := l.qp.PostSend(wrs); err != nil {
+		l.fail(fmt.Errorf("queue %d: %w", l.q.id, err))
+	}
+}
+
+// reap takes the completions of sends. The caller holds the queue's mu.
+func (l *queueConn) reap() {
+	for {
+		n := l.sendCQ.Poll(l.sendWCs)
+		for i := range l.sendWCs[:n] {
+			wc := &l.sendWCs[i]
+			switch wc.Status {
+			case verbs.WCSuccess:
+				if err := l.x.sent(uint16(wc.ID)); err != nil {
+					l.fail(fmt.Errorf("queue %d: %w", l.q.id, err))
+					return
+				}
+			case verbs.WCWRFlushErr: // the end of the connection says why
+			default:
+				l.fail(fmt.Errorf("queue %d: %w", l.q.id,
+					&WorkError{Work: "send command capsule", Status: wc.Status, VendorErr: wc.VendorErr}))
+				return
+			}
+		}
+		if n < len(l.sendWCs) {
+			return
+		}
+	}
 }
 
 // advance sends what waits for the slots that have become free, and collects the
-// requests that are over. The caller holds mu; advance unlocks it.
-func (q *Queue) advance(wrs []verbs.SendWR, done []*Request) ([]verbs.SendWR, []*Request) {
-	wrs = q.fill(wrs)
+// requests that are over. The caller holds the queue's mu; advance unlocks it.
+func (l *queueConn) advance(wrs []verbs.SendWR, done []*Request) ([]verbs.SendWR, []*Request) {
+	wrs = l.fill(wrs)
 	clear(done)
-	done = q.x.take(done[:0])
-	stuck := q.x.stuck()
-	q.mu.Unlock()
+	done = l.x.take(done[:0])
+	stuck := l.x.stuck()
+	l.q.mu.Unlock()
 	if len(wrs) > 0 {
-		q.send(wrs)
+		l.send(wrs)
 	}
 	if stuck {
-		q.wakeMinder()
+		l.wakeMinder()
 	}
 	return wrs, done
 }
 
-func (q *Queue) wakeMinder() {
+func (l *queueConn) wakeMinder() {
 	select {
-	case q.kick <- struct{}{}:
+	case l.kick <- struct{}{}:
 	default:
 	}
 }
@@ -122,39 +175,40 @@ func (q *Queue) wakeMinder() {
 // mind watches the connection until ctx ends. It reports the connection's end,
 // and sees to it that requests go on when an answer has overtaken the completion
 // of its SEND and nothing else would look at the send CQ.
-func (q *Queue) mind(ctx context.Context) {
-	gone := q.conn.id.Disconnected()
+func (l *queueConn) mind(ctx context.Context) {
+	gone := l.id.Disconnected()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-gone:
-			q.ctl.fail(fmt.Errorf("queue %d: %w", q.id, q.conn.id.Err()))
+			l.fail(fmt.Errorf("queue %d: %w", l.q.id, l.id.Err()))
 			gone = nil
-		case <-q.kick:
-			q.chase(ctx)
+		case <-l.kick:
+			l.chase(ctx)
 		}
 	}
 }
 
 // chase waits for completions of sends as long as something depends on them.
-func (q *Queue) chase(ctx context.Context) {
+func (l *queueConn) chase(ctx context.Context) {
+	q := l.q
 	for {
-		if q.conn.sendCQ.ReqNotify() != nil {
+		if l.sendCQ.ReqNotify() != nil {
 			return // destroyed: the queue is ending
 		}
 		q.mu.Lock()
-		if q.dead {
+		if l.dead {
 			q.mu.Unlock()
 			return
 		}
-		q.reap()
-		q.minderWRs, q.minderDone = q.advance(q.minderWRs, q.minderDone)
-		q.complete(q.minderDone)
+		l.reap()
+		l.minderWRs, l.minderDone = l.advance(l.minderWRs, l.minderDone)
+		q.complete(l.minderDone)
 		q.mu.Lock()
-		stuck := q.x.stuck()
+		stuck := l.x.stuck()
 		q.mu.Unlock()
-		if !stuck || q.conn.sendCQ.Wait(ctx) != nil {
+		if !stuck || l.sendCQ.Wait(ctx) != nil {
 			return
 		}
 	}

@@ -381,6 +381,7 @@ func TestQueueEnd(t *testing.T) {
 	}
 	f.q.Submit(reqs)
 	why := errors.New("cable out")
+	f.q.giveUp(why)
 	f.q.cut(why)
 	o.none(t)
 	if !f.cut {

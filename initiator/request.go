@@ -2,6 +2,7 @@ package initiator
 
 import (
 	"fmt"
+	"time"
 
 	"rbd/verbs/bufpool"
 	"rbd/wire"
@@ -73,7 +74,9 @@ type Request struct {
 	// Tag is the owner's.
 	Tag uint64
 
-	next  *Request       // in the list of those that wait for a slot
+	next  *Request       // in the line of those that wait
+	seq   uint64         // its number in the queue's order of submission
+	lost  time.Duration  // when its connection was first lost, on the controller's clock; 0: never
 	info  *NamespaceInfo // as it was at Submit
 	done  uint64         // bytes that have been answered
 	chunk uint64         // bytes of the command that is out
@@ -83,6 +86,10 @@ type Request struct {
 	cmd          *command // for opCommand
 	call         *call    // for requests of the blocking API
 }
+
+// unwanted says that nobody waits for the request any more: it must not be sent
+// again, for what its caller does next must not be undone by it.
+func (r *Request) unwanted() bool { return r.call != nil && r.call.quit.Load() }
 
 // Owner is told of the requests that are over.
 type Owner interface {

@@ -3,8 +3,6 @@ package initiator
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"rbd/wire"
 )
@@ -12,95 +10,37 @@ import (
 // maxNamespaces bounds how many namespaces of a subsystem are used.
 const maxNamespaces = 4 * wire.MaxNSList
 
-// NamespaceChange is what happened to a namespace.
-type NamespaceChange struct {
-	Kind      ChangeKind
-	Namespace *Namespace
-}
-
-// ChangeKind is the kind of a NamespaceChange.
-type ChangeKind uint8
-
-// The kinds of changes.
-const (
-	// NamespaceAdded: it can be used now.
-	NamespaceAdded ChangeKind = iota
-	// NamespaceRemoved: requests for it end with ErrNoNamespace.
-	NamespaceRemoved
-	// NamespaceChanged: its size, or something else of its Info, is another.
-	NamespaceChanged
-)
-
-func (k ChangeKind) String() string {
-	switch k {
-	case NamespaceAdded:
-		return "added"
-	case NamespaceRemoved:
-		return "removed"
-	case NamespaceChanged:
-		return "changed"
-	}
-	return fmt.Sprintf("ChangeKind(%d)", uint8(k))
-}
-
-// scan asks for the namespaces for the first time.
-func (c *Controller) scan(ctx context.Context) error {
-	_, err := c.rescan(ctx)
+// scan asks for the namespaces of a new association.
+func (a *association) scan(ctx context.Context) (err error) {
+	a.found, err = a.survey(ctx)
 	return err
 }
 
-// rescan asks for all namespaces and says what is not as it was. One goroutine at
-// a time may do so.
-func (c *Controller) rescan(ctx context.Context) ([]NamespaceChange, error) {
-	nsids, err := c.activeNamespaces(ctx)
+// survey asks for all namespaces.
+func (a *association) survey(ctx context.Context) ([]*NamespaceInfo, error) {
+	nsids, err := a.activeNamespaces(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var old map[uint32]*Namespace
-	if m := c.namespaces.m.Load(); m != nil {
-		old = *m
-	}
-	gone := maps.Clone(old)
-	table := make(map[uint32]*Namespace, len(nsids))
-	var changes, removed []NamespaceChange
+	found := make([]*NamespaceInfo, 0, len(nsids))
 	for _, nsid := range nsids {
-		info, err := c.identifyNamespace(ctx, nsid)
+		info, err := a.identifyNamespace(ctx, nsid)
 		if err != nil {
 			return nil, err
 		}
-		if info == nil {
-			continue
-		}
-		n, kind := old[nsid], NamespaceChanged
-		if n == nil || !n.info.Load().sameDisk(info) {
-			n, kind = &Namespace{ctrl: c, nsid: nsid}, NamespaceAdded
-		} else {
-			delete(gone, nsid)
-		}
-		table[nsid] = n
-		if before := n.info.Swap(info); before == nil || *before != *info {
-			changes = append(changes, NamespaceChange{kind, n})
+		if info != nil {
+			found = append(found, info)
 		}
 	}
-	c.namespaces.m.Store(&table)
-	for _, nsid := range slices.Sorted(maps.Keys(gone)) {
-		removed = append(removed, NamespaceChange{NamespaceRemoved, gone[nsid]})
-	}
-	return append(removed, changes...), nil
-}
-
-// sameDisk says that both describe the same namespace, maybe with another size.
-// Another block size makes it another disk: ranges mean something else then.
-func (n *NamespaceInfo) sameDisk(m *NamespaceInfo) bool {
-	return n.UUID == m.UUID && n.NGUID == m.NGUID && n.EUI64 == m.EUI64 && n.BlockSize == m.BlockSize
+	return found, nil
 }
 
 // activeNamespaces is the list of active namespaces (CNS 02h), in increasing
 // order.
-func (c *Controller) activeNamespaces(ctx context.Context) ([]uint32, error) {
+func (a *association) activeNamespaces(ctx context.Context) ([]uint32, error) {
 	var all, page wire.NSList
 	for last := uint32(0); ; last = all[len(all)-1] {
-		data, err := c.identify(ctx, wire.Identify{CNS: wire.CNSActiveNamespaces, NSID: last})
+		data, err := a.identify(ctx, wire.Identify{CNS: wire.CNSActiveNamespaces, NSID: last})
 		if err != nil {
 			return nil, err
 		}
@@ -124,27 +64,27 @@ func (c *Controller) activeNamespaces(ctx context.Context) ([]uint32, error) {
 
 // identifyNamespace asks for one namespace. It returns nil, and logs why, for one
 // that can't be used.
-func (c *Controller) identifyNamespace(ctx context.Context, nsid uint32) (*NamespaceInfo, error) {
+func (a *association) identifyNamespace(ctx context.Context, nsid uint32) (*NamespaceInfo, error) {
 	var ns wire.IdentifyNamespace
 	var ids wire.NSDescriptors
-	data, err := c.identify(ctx, wire.Identify{CNS: wire.CNSNamespace, NSID: nsid})
+	data, err := a.identify(ctx, wire.Identify{CNS: wire.CNSNamespace, NSID: nsid})
 	if err == nil {
 		err = ns.Parse(data)
 	}
 	if err == nil && ns.NCAP == 0 {
 		return nil, nil // gone since it was listed
 	}
-	if err == nil && c.info.vs >= wire.MakeVersion(1, 3, 0) {
-		if data, err = c.identify(ctx, wire.Identify{CNS: wire.CNSNamespaceDescriptors, NSID: nsid}); err == nil {
+	if err == nil && a.info.vs >= wire.MakeVersion(1, 3, 0) {
+		if data, err = a.identify(ctx, wire.Identify{CNS: wire.CNSNamespaceDescriptors, NSID: nsid}); err == nil {
 			err = ids.Parse(data)
 		}
 	}
 	var info *NamespaceInfo
 	if err == nil {
-		info, err = describe(nsid, &c.info, &ns, &ids)
+		info, err = describe(nsid, &a.info, &ns, &ids)
 	}
-	if err != nil && c.Err() == nil && ctx.Err() == nil {
-		c.opts.Logger.Warn("namespace left out", "nqn", c.opts.SubNQN, "nsid", nsid, "err", err)
+	if err != nil && a.err() == nil && ctx.Err() == nil {
+		a.c.opts.Logger.Warn("namespace left out", "nqn", a.c.opts.SubNQN, "nsid", nsid, "err", err)
 		return nil, nil
 	}
 	return info, err

@@ -5,13 +5,18 @@ import "fmt"
 // State is the state of a controller.
 type State uint8
 
-// The states. A controller that is lost stays so until it is closed.
+// The states.
 const (
 	// StateConnecting: Connect or Discover is at work.
 	StateConnecting State = iota
-	// StateLive: requests are taken.
+	// StateLive: requests are taken and sent.
 	StateLive
-	// StateLost: the connection has ended; all requests end with ErrConnectionLost.
+	// StateReconnecting: the connection is lost. Requests are taken and wait for
+	// the next one, as do those that were not answered.
+	StateReconnecting
+	// StateLost: the loss time is over, or the target refuses this host: requests
+	// end at once with ErrConnectionLost. Tries to reconnect go on, unless there is
+	// no reconnecting.
 	StateLost
 	// StateClosing: Close was called; requests that are out are finished.
 	StateClosing
@@ -25,6 +30,8 @@ func (s State) String() string {
 		return "connecting"
 	case StateLive:
 		return "live"
+	case StateReconnecting:
+		return "reconnecting"
 	case StateLost:
 		return "lost"
 	case StateClosing:
@@ -39,9 +46,11 @@ func (s State) String() string {
 func (s State) mayBecome(to State) bool {
 	switch to {
 	case StateLive:
-		return s == StateConnecting
+		return s == StateConnecting || s == StateReconnecting || s == StateLost
+	case StateReconnecting:
+		return s == StateLive
 	case StateLost:
-		return s == StateConnecting || s == StateLive
+		return s == StateLive || s == StateReconnecting
 	case StateClosing:
 		return s != StateClosing && s != StateClosed
 	case StateClosed:

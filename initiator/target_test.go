@@ -66,7 +66,7 @@ func (d *disks) kill() {
 // connect connects, and closes in the end.
 func (d *disks) connect(opts Options) *Controller {
 	d.t.Helper()
-	opts.SubNQN = testNQN
+	opts.SubNQN, opts.NoReconnect = testNQN, opts.LossTimeout == 0
 	c, err := Connect(short(d.t), fastIWARP(), d.addr, opts)
 	if err != nil {
 		d.t.Fatal(err)

@@ -33,8 +33,8 @@ func connectCommand() *cli.Command {
 			&cli.StringFlag{Name: "nbd-socket", Usage: "serve NBD on the Unix socket `PATH`"},
 			&cli.StringFlag{Name: "nbd-listen", Usage: "serve NBD on the TCP address `HOST:PORT`; port 0 takes a free one"},
 			&cli.StringFlag{Name: "nbd-device", Usage: "attach to a kernel `DEVICE`: auto or /dev/nbdN (not supported yet)"},
-			&cli.IntFlag{Name: "ctrl-loss-tmo", Aliases: []string{"l"}, Usage: "`SECONDS` to keep trying when the target is lost (reconnecting is not supported yet)"},
-			&cli.IntFlag{Name: "reconnect-delay", Aliases: []string{"c"}, Usage: "`SECONDS` between two tries (reconnecting is not supported yet)"},
+			&cli.IntFlag{Name: "ctrl-loss-tmo", Aliases: []string{"l"}, Value: 600, Usage: "`SECONDS` that requests wait when the target is lost, until they fail; 0 ends the program then, -1 waits for ever"},
+			&cli.IntFlag{Name: "reconnect-delay", Aliases: []string{"c"}, Value: 10, Usage: "`SECONDS` between two tries to reconnect"},
 		),
 		Action: connect,
 	}
@@ -53,13 +53,8 @@ func connect(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range []string{"ctrl-loss-tmo", "reconnect-delay"} {
-		if c.Int(f) < 0 && (f != "ctrl-loss-tmo" || c.Int(f) != -1) {
-			return command.Usagef("connect: --%s %d is negative", f, c.Int(f))
-		}
-		if c.IsSet(f) {
-			opts.Logger.Warn("reconnecting is not supported yet: the disk ends when the target is lost", "flag", "--"+f)
-		}
+	if err := parseReconnect(c, &opts); err != nil {
+		return err
 	}
 	if c.IsSet("nbd-device") {
 		return errors.New("--nbd-device: kernel devices are not supported yet; use --nbd-socket or --nbd-listen")
@@ -147,14 +142,19 @@ func (s *session) run(ctx context.Context) error {
 		}
 	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
+	s.ctrl.StopReconnecting() // what waits for a target that is away ends now
+	away := s.ctrl.Err()
 	stop, cancel := context.WithTimeout(context.Background(), detachTime)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(stop))
 	for range s.listeners {
 		err = errors.Join(err, <-served)
 	}
-	if s.ctrl.Err() == nil {
+	switch {
+	case away == nil:
 		err = errors.Join(err, s.flush())
+	case err == nil:
+		err = fmt.Errorf("ended while the target is away, without a flush: %s at %s: %w", s.ctrl.NQN(), s.ctrl.Addr(), away)
 	}
 	return errors.Join(err, s.close())
 }

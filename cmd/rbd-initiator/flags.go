@@ -75,9 +75,10 @@ func parseHost(c *cli.Context) (initiator.Host, error) {
 	return h, nil
 }
 
-// parseOptions reads controllerFlags apart from the endpoint.
+// parseOptions reads controllerFlags apart from the endpoint. A controller that is
+// lost stays so, unless parseReconnect says otherwise.
 func parseOptions(c *cli.Context, host initiator.Host) (initiator.Options, error) {
-	o := initiator.Options{SubNQN: c.String("nqn"), Host: host, Queues: c.Int("nr-io-queues"), QueueSize: c.Int("queue-size"), Logger: command.Logger(c)}
+	o := initiator.Options{NoReconnect: true, SubNQN: c.String("nqn"), Host: host, Queues: c.Int("nr-io-queues"), QueueSize: c.Int("queue-size"), Logger: command.Logger(c)}
 	if err := command.Required(c, "nqn"); err != nil {
 		return o, err
 	}
@@ -100,3 +101,25 @@ func parseOptions(c *cli.Context, host initiator.Host) (initiator.Options, error
 	}
 	return o, nil
 }
+
+// parseReconnect reads what is to be done when the target is lost.
+func parseReconnect(c *cli.Context, o *initiator.Options) error {
+	o.NoReconnect = false
+	switch l := c.Int("ctrl-loss-tmo"); {
+	case l < -1 || l > maxSeconds:
+		return command.Usagef("connect: --ctrl-loss-tmo %d is not from -1 to %d seconds", l, maxSeconds)
+	case l == 0:
+		o.NoReconnect = true
+	default:
+		o.LossTimeout = time.Duration(l) * time.Second // -1: for ever
+	}
+	d := c.Int("reconnect-delay")
+	if d < 1 || d > 86400 {
+		return command.Usagef("connect: --reconnect-delay %d is not from 1 to 86400 seconds", d)
+	}
+	o.ReconnectDelay = time.Duration(d) * time.Second
+	return nil
+}
+
+// maxSeconds bounds the loss time: a hundred years.
+const maxSeconds = 100 * 365 * 86400

@@ -101,12 +101,12 @@ func TestDiscover(t *testing.T) {
 	tg.stop()
 }
 
-// When the target dies, every request ends with an error in bounded time, and
-// the initiator ends, saying why.
+// When the target dies and there is no reconnecting, every request ends with an
+// error in bounded time, and the initiator ends, saying why.
 func TestTargetDies(t *testing.T) {
 	testenv.Tools(t, "qemu-io")
 	tg := serve(t, "-e", "ram:64M,nqn=nqn.2026-11.org.example:dies")
-	d := tg.connect("nqn.2026-11.org.example:dies")
+	d := tg.connect("nqn.2026-11.org.example:dies", "--ctrl-loss-tmo=0")
 	client := exec.Command("qemu-io", "-f", "raw", "-c", "write 0 1M", "-c", "sleep 1500", "-c", "read 0 1M", d.uri)
 	var out bytes.Buffer
 	client.Stdout, client.Stderr = &out, &out
