@@ -32,6 +32,11 @@ type DeviceAttr struct {
 	MaxPrivateData int
 	// RemoteInvalidate: SendWithInv of a peer can invalidate a region here.
 	RemoteInvalidate bool
+	// SendWithInv: WRSendWithInv can be posted here.
+	SendWithInv bool
+	// RandomKeys: all bits of the regions' keys are random. Adapters hand keys out
+	// by index: there the protection domain, not the key, keeps peers apart.
+	RandomKeys bool
 }
 
 // Device is an open RDMA device (ibv_context).

@@ -7,7 +7,7 @@ import "strings"
 type PD interface {
 	Device() Device
 	// RegMR registers mem, which must come from AllocMemory. The region covers
-	// exactly len(mem) bytes. Keys are random.
+	// exactly len(mem) bytes. Keys are random if DeviceAttr.RandomKeys says so.
 	RegMR(mem []byte, access Access) (MR, error)
 	// Dealloc frees the domain; ErrBusy while MRs or QPs are in it.
 	Dealloc() error

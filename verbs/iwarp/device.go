@@ -37,7 +37,7 @@ func (d *device) Attr() verbs.DeviceAttr {
 		MaxQPWR: maxQPWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, MaxCQE: maxCQE,
 		MaxMR: maxMR, MaxMRSize: maxMRSize,
 		MaxQPRdAtom: maxIRD, MaxQPInitRdAtom: maxORD,
-		MaxInline: maxInline, MaxPrivateData: maxPrivateData, RemoteInvalidate: true,
+		MaxInline: maxInline, MaxPrivateData: maxPrivateData, RemoteInvalidate: true, SendWithInv: true, RandomKeys: true,
 	}
 }
 

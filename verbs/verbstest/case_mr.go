@@ -134,6 +134,7 @@ func testMRKeysUnique(t *testing.T, e *Env) {
 // Protects from a peer that guesses the keys of others from its own: they follow
 // no order, keep no distance, and use every bit.
 func testMRKeysRandom(t *testing.T, e *Env) {
+	e.Need(e.Device.Attr().RandomKeys, "it hands keys out by index")
 	mrs := registerMany(e, min(2000, e.Device.Attr().MaxMR/2))
 	distances := map[uint32]int{}
 	var rising, near int

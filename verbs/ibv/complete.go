@@ -1,0 +1,153 @@
+package ibv
+
+import (
+	"fmt"
+	"time"
+
+	"rbd/verbs"
+)
+
+// workError is why a connection ended: a work request that failed.
+type workError struct {
+	queue  string // "send" or "receive"
+	status verbs.WCStatus
+	vendor uint32
+}
+
+func (e *workError) Error() string {
+	hint := ""
+	switch e.status {
+	case verbs.WCRetryExcErr:
+		hint = ": the peer does not acknowledge; it, its link or the path to it is down, or its MTU is smaller than that of this port"
+	case verbs.WCRNRRetryExcErr:
+		hint = ": the peer has posted no receive"
+	}
+	return fmt.Sprintf("a %s request failed: %v (vendor error %#x)%s", e.queue, e.status, e.vendor, hint)
+}
+
+// complete makes the completion of a record of the device, for the caller's ID.
+// The mutex of the CQ is held.
+func (q *qp) complete(r *wcRecord, wc *verbs.WC) bool {
+	w, recv := &q.sq, r.id&recvBit != 0
+	if recv {
+		w = &q.rq
+	}
+	id, ok := w.retire(uint32(r.id))
+	if !ok {
+		return false
+	}
+	*wc = verbs.WC{ID: id, Status: verbs.WCStatus(r.status), QPNum: q.num}
+	if wc.Status == verbs.WCSuccess {
+		wc.ByteLen = r.byteLen
+		switch {
+		case recv:
+			wc.Opcode = verbs.WCRecv
+			if r.flags&wcWithInv != 0 {
+				wc.Flags, wc.InvalidatedRKey = verbs.WCWithInv, r.invalidated
+			}
+		default:
+			wc.Opcode = verbs.WCOpcode(r.opcode)
+		}
+	} else {
+		wc.VendorErr = r.vendorErr
+		q.noteError(recv, wc)
+	}
+	if q.State() == verbs.QPStateERR {
+		q.mu.Lock()
+		q.flushRest()
+		q.mu.Unlock()
+	}
+	return true
+}
+
+// noteError acts on a completion with an error.
+func (q *qp) noteError(recv bool, wc *verbs.WC) {
+	if q.State() == verbs.QPStateERR {
+		return
+	}
+	if wc.Status == verbs.WCWRFlushErr {
+		// Something put the QP into ERR, and an event will say what; if none
+		// comes, this is all that is known.
+		q.id.suspect()
+		return
+	}
+	e := &workError{queue: "send", status: wc.Status, vendor: wc.VendorErr}
+	if recv {
+		e.queue = "receive"
+	}
+	q.id.failLater(e)
+}
+
+// enterERR moves the QP to ERR, here and at the device. The mutex is held.
+func (q *qp) enterERR() {
+	if q.destroyed || q.State() == verbs.QPStateERR {
+		return
+	}
+	q.state.Store(uint32(verbs.QPStateERR))
+	q.held = nil
+	// A device that is gone, or has done so itself, may refuse.
+	_ = q.dev.lib.setQPError(q.native)
+	q.flushRest()
+	if !q.sq.idle() || !q.rq.idle() {
+		q.flushing = time.AfterFunc(flushTime, q.bury)
+	}
+}
+
+// toERR is enterERR for those without the mutex.
+func (q *qp) toERR() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.enterERR()
+}
+
+// flushRest completes what the device never got, once it has completed all that it
+// has. The QP is in ERR and the mutex held.
+func (q *qp) flushRest() {
+	if q.destroyed {
+		return
+	}
+	for _, f := range []struct {
+		w *workQueue
+		c *cq
+	}{{&q.sq, q.sendCQ}, {&q.rq, q.recvCQ}} {
+		if f.w.idle() {
+			q.flush(f.w, f.c)
+		}
+	}
+}
+
+// flush completes all of a queue's requests.
+func (q *qp) flush(w *workQueue, c *cq) {
+	tail := w.tail.Load()
+	if w.head.Load() == tail {
+		return
+	}
+	for n := w.head.Load(); n != tail; n++ {
+		c.add(verbs.WC{ID: w.at(n), Status: verbs.WCWRFlushErr, QPNum: q.num})
+	}
+	w.given = tail
+	w.head.Store(tail)
+	c.kick()
+}
+
+// bury ends a QP in ERR that its device does not flush.
+func (q *qp) bury() {
+	q.sendCQ.drain(nil)
+	q.recvCQ.drain(nil)
+	q.mu.Lock()
+	pending := !q.destroyed && (!q.sq.idle() || !q.rq.idle())
+	q.mu.Unlock()
+	if !pending || !q.id.hold() {
+		return
+	}
+	defer q.id.calls.Done()
+	q.unmakeNative()
+	q.sendCQ.drain(func() { q.sq.dead.Store(true) })
+	q.recvCQ.drain(func() { q.rq.dead.Store(true) })
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.destroyed {
+		q.flush(&q.sq, q.sendCQ)
+		q.flush(&q.rq, q.recvCQ)
+	}
+}

@@ -1,0 +1,63 @@
+package ibv
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"rbd/verbs"
+)
+
+// errBuiltWithout: the program has no way to call rdma-core.
+var errBuiltWithout = errors.New("this program was built without cgo (CGO_ENABLED=0 or -tags nordma) and can't use RDMA devices; " +
+	"use one that was built with cgo, or iwarp://, which needs no device")
+
+// errDeviceRemoved is why a connection ended whose device is gone.
+var errDeviceRemoved = errors.New("the RDMA device was removed")
+
+// errQPError is why a connection ended whose QP failed without telling more.
+var errQPError = errors.New("the queue pair went to the error state")
+
+// errOverrun is why a connection ended whose completions found no room.
+var errOverrun = errors.New("a completion queue overran")
+
+// missingLibraryError: rdma-core, or a function of it, is not installed.
+type missingLibraryError struct {
+	what string // library or function
+	why  string // the loader's words
+}
+
+func (e *missingLibraryError) Error() string {
+	if e.why == "" {
+		return fmt.Sprintf("rdma-core is too old: it has no %s; install version 17 or later", e.what)
+	}
+	return fmt.Sprintf("rdma-core is not installed (%s); install it with: apt install libibverbs1 librdmacm1 ibverbs-providers", e.why)
+}
+
+// sentinel finds the error of package verbs that callers decide by.
+func sentinel(err error) error {
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		return err
+	}
+	switch errno {
+	case unix.EINVAL:
+		return verbs.ErrInvalid
+	case unix.ENOMEM, unix.EAGAIN, unix.ENOSPC:
+		return verbs.ErrNoMemory
+	case unix.EBUSY:
+		return verbs.ErrBusy
+	case unix.EOPNOTSUPP, unix.ENOSYS:
+		return verbs.ErrNotSupported
+	}
+	return err
+}
+
+// wrap says what failed, with the errno's own words, so that both can be found.
+func wrap(what string, err error) error {
+	if s := sentinel(err); s != err {
+		return fmt.Errorf("%s: %w (%w)", what, s, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
