@@ -26,7 +26,7 @@ func (s *Server) ServeTransmission(nc net.Conn, e Export) error {
 		nc.Close()
 		return fmt.Errorf("export %q can't be served: %w", e.Name, err)
 	}
-	c, err := s.open(nc, s.log)
+	c, err := s.open(nc, s.log.With("client", "kernel"))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,40 @@
+// Package kernel makes an NBD export a block device of the Linux kernel,
+// /dev/nbdN, by the generic netlink family "nbd" (linux/nbd-netlink.h, since Linux
+// 4.12). The kernel is the NBD client: it is handed sockets that are already in
+// the transmission phase. Their other ends are served by an nbd.Server in this
+// process.
+//
+// # The life of a device
+//
+//  1. [Host.Attach] makes a pair of Unix sockets for each connection, gives the
+//     kernel one end of each (NBD_CMD_CONNECT) and serves the others. The device is
+//     marked with a backend identifier, /sys/block/nbdN/backend, which tells
+//     everybody which remote disk this is.
+//  2. [Host.ScanPartitions] lets the kernel look for partitions, [Host.Announce]
+//     makes udev look again: who listens for uevents knows when it is done.
+//  3. A connection that the kernel gives up, for a timeout or an error, is replaced
+//     as soon as no request of it is in hand (NBD_CMD_RECONFIGURE). Until then the
+//     kernel keeps or resends what has not been answered.
+//  4. When this process dies, the kernel keeps all requests for the dead-connection
+//     timeout. A new process finds the device by its identifier and takes it over
+//     with new sockets ([Host.TakeOver]).
+//  5. [Attachment.Detach] ends it when nobody uses the device, and otherwise names
+//     the users; [Attachment.ForceDetach] does not ask, and all requests that the
+//     kernel still has end with EIO.
+//
+// # No request is done twice behind the kernel's back
+//
+// The kernel gives up a connection whose answer is overdue, and sends the request
+// again on another one, although the device may still be busy with the first copy.
+// Were both under way, the first copy of a write could land after a later write of
+// the same blocks. The kernel shuts the socket down before it resends, and that can
+// be seen at our end: before a batch of requests is submitted, a [fence] looks at
+// the sockets of the device. Requests of a connection that is shut down are dropped,
+// and those of others wait while one that is shut down has requests in hand.
+//
+// # Threads
+//
+// Each connection is a goroutine of [Attachment], which serves it and replaces it.
+// All methods may be called from several goroutines. [Host] has no state besides
+// its netlink socket.
+package kernel

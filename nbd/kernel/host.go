@@ -1,0 +1,126 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host is the nbd driver of this machine's kernel. It is closed with Close.
+type Host struct {
+	// Root is the folder in which sys, proc and dev are; "/" unless a test says
+	// otherwise.
+	Root string
+
+	control *control
+	log     *slog.Logger
+}
+
+// Watch is a Host that can look, and not change anything.
+func Watch() *Host { return &Host{Root: "/", log: slog.New(slog.DiscardHandler)} }
+
+// Open opens the driver, and loads its module if need be.
+func Open(log *slog.Logger) (*Host, error) {
+	h := &Host{Root: "/", log: log}
+	c, err := dial()
+	if errors.Is(err, ErrNoFamily) {
+		if _, statErr := os.Stat("/sys/module/nbd"); statErr == nil {
+			return nil, fmt.Errorf("%w to this network namespace: only the first one has it; start this program there", err)
+		}
+		if loadErr := loadModule(); loadErr != nil {
+			return nil, fmt.Errorf("%w, and its module can't be loaded here: %w; run: modprobe nbd", err, loadErr)
+		}
+		c, err = dial()
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.control = c
+	return h, nil
+}
+
+// Close closes the netlink socket.
+func (h *Host) Close() error {
+	if h.control == nil {
+		return nil
+	}
+	return h.control.close()
+}
+
+// loadModule runs modprobe.
+func loadModule() error {
+	path, err := exec.LookPath("modprobe")
+	if errors.Is(err, exec.ErrNotFound) {
+		for _, p := range []string{"/sbin/modprobe", "/usr/sbin/modprobe"} {
+			if _, statErr := os.Stat(p); statErr == nil {
+				path, err = p, nil
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	out, err := exec.Command(path, "nbd").CombinedOutput()
+	if err != nil {
+		if text := strings.TrimSpace(string(out)); text != "" {
+			return errors.New(strings.ReplaceAll(text, "\n", "; "))
+		}
+		return fmt.Errorf("modprobe nbd: %w", err)
+	}
+	return nil
+}
+
+// permission explains EPERM.
+func permission(err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%w: a kernel device needs CAP_SYS_ADMIN; run as root, or use an NBD socket", err)
+	}
+	return err
+}
+
+// tune sets what the kernel's defaults make slow: requests of up to a whole
+// transfer (the default is 128 KiB), no more zeroing or trimming at once than ends
+// in time, and no I/O scheduler, for the order is decided at the other end.
+func (h *Host) tune(d Device, maxTransfer uint32, maxTrim uint64) {
+	for _, s := range []struct {
+		file, value string
+	}{
+		{"max_sectors_kb", fmt.Sprint(maxTransfer >> 10)},
+		{"discard_max_bytes", fmt.Sprint(maxTrim)},
+		{"scheduler", "none"},
+	} {
+		if s.value == "0" {
+			continue
+		}
+		path := filepath.Join(h.sysfs(d), "queue", s.file)
+		if err := os.WriteFile(path, []byte(s.value), 0); err != nil {
+			h.log.Debug("setting of the block layer refused", "file", path, "value", s.value, "err", err)
+		}
+	}
+}
+
+// ScanPartitions opens the device, which makes the kernel look for partitions.
+func (h *Host) ScanPartitions(d Device) error {
+	f, err := os.Open(filepath.Join(h.Root, d.Path()))
+	if err != nil {
+		return fmt.Errorf("look for partitions: %w", err)
+	}
+	return f.Close()
+}
+
+// Announce makes the kernel send a change event of the device that carries a UUID
+// (SYNTH_UUID), as `udevadm trigger` does: what waits for it knows that udev has
+// done with all that came before.
+func (h *Host) Announce(d Device, uuid string) error {
+	path := filepath.Join(h.sysfs(d), "uevent")
+	if err := os.WriteFile(path, []byte("change "+uuid), 0); err != nil {
+		return fmt.Errorf("announce %s: %w", d.Path(), err)
+	}
+	return nil
+}
