@@ -43,6 +43,7 @@ func cqDepth(depth int) int { return depth + depth*slotsPerCommand*sendsPerSlot 
 // attach makes the queue's CQ and QP on a connection, and posts the receives.
 func (q *queue) attach(id verbs.CMID, pd verbs.PD) (verbs.CQ, error) {
 	depth := len(q.mem.recvs)
+	q.noInval = !id.Device().Attr().SendWithInv
 	cq, err := id.Device().CreateCQ(verbs.CQAttr{Depth: cqDepth(depth), Handler: q.complete})
 	if err != nil {
 		return nil, fmt.Errorf("make a completion queue: %w", err)

@@ -66,6 +66,7 @@ type queue struct {
 	sqSize  uint16
 	sqhd    uint16
 	noFlow  bool // the host has turned submission queue flow control off
+	noInval bool // the device can't end a host's key by its answer; the host does it
 	free    *slot
 	inUse   int
 	parked  int

@@ -44,7 +44,7 @@ func (q *queue) respond(s *slot, result uint64) {
 	cqe.Put(q.mem.response(s.index))
 	s.sendSGE[0] = q.mem.responseSGE(s.index)
 	wr := verbs.SendWR{ID: workID(workSend, s.index), Opcode: verbs.WRSend, Flags: verbs.SendSignaled, SGEs: s.sendSGE[:]}
-	if s.invalidate {
+	if s.invalidate && !q.noInval {
 		wr.Opcode, wr.InvalidateRKey = verbs.WRSendWithInv, s.sqe.SGL.Key
 	}
 	q.sendWRs = append(q.sendWRs, wr)
