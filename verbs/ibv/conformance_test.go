@@ -32,4 +32,3 @@ func address(t *testing.T, variable string) verbs.Addr {
 	}
 	return a
 }
-
