@@ -1,0 +1,123 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type fake struct {
+	ended  atomic.Bool
+	refuse error
+	ending bool
+}
+
+func (f *fake) Record() Record {
+	return Record{PID: os.Getpid(), NQN: "nqn.a", State: "live", Since: time.Unix(1, 0), Disks: []Disk{{NSID: 1, Device: "/dev/nbd0", Size: 512}}}
+}
+
+func (f *fake) Disconnect(_ context.Context, d Disconnect) (bool, error) {
+	if f.refuse != nil && !d.Force {
+		return false, f.refuse
+	}
+	f.ended.Store(true)
+	return f.ending, nil
+}
+
+// A process is found while it lives, does what it is asked, and leaves nothing.
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	p := &fake{refuse: errors.New("/dev/nbd0 is in use: mounted on /mnt"), ending: true}
+	s, err := Serve(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := Entries(t.Context(), dir)
+	if err != nil || len(list) != 1 || !list[0].Alive || list[0].Disks[0].Name() != "/dev/nbd0" || list[0].State != "live" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if err := list[0].Disconnect(t.Context(), Disconnect{}); err == nil || err.Error() != p.refuse.Error() {
+		t.Fatalf("a refusal came as %v", err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- list[0].Disconnect(t.Context(), Disconnect{Force: true}) }()
+	select {
+	case err := <-gone:
+		t.Fatalf("returned before the process had ended: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-gone; err != nil || !p.ended.Load() {
+		t.Fatalf("disconnect: %v, ended %v", err, p.ended.Load())
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 0 {
+		t.Fatalf("left behind: %v", files)
+	}
+	if list, err := Entries(t.Context(), dir); len(list) != 0 || err != nil {
+		t.Fatalf("%+v, %v", list, err)
+	}
+}
+
+// What a killed process had is known, as that of a dead one, until it is removed.
+func TestDeadProcess(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Serve(dir, &fake{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Join(dir, "connect-999999")
+	b, err := os.ReadFile(s.base + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(base+".json", b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	list, err := Entries(t.Context(), dir)
+	if err != nil || len(list) != 1 || list[0].Alive || list[0].NQN != "nqn.a" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	list[0].Remove()
+	if list, err := Entries(t.Context(), dir); len(list) != 0 || err != nil {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if list, err := Entries(t.Context(), filepath.Join(dir, "none")); len(list) != 0 || err != nil {
+		t.Fatalf("folder that is not there: %+v, %v", list, err)
+	}
+}
+
+// One process at a time has the lock of a disk.
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	f, err := Lock(dir, "nqn.a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(dir, "nqn.a"); !errors.Is(err, ErrLocked) {
+		t.Fatalf("locked twice: %v", err)
+	}
+	other, err := Lock(dir, "nqn.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	f.Close()
+	again, err := Lock(dir, "nqn.a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
