@@ -35,8 +35,9 @@ type Queue struct {
 	seq uint64
 	// posting: a Submit is posting, and takes what others add meanwhile.
 	posting bool
-	// submitWRs is the scratch of the Submit that is posting.
-	submitWRs []verbs.SendWR
+	// submitWRs and submitDone are the scratch of the Submit that is posting.
+	submitWRs  []verbs.SendWR
+	submitDone []*Request
 
 	// deliver keeps calls of owners apart; it is held while Complete runs.
 	deliver sync.Mutex
@@ -60,8 +61,9 @@ type queueControl struct {
 func newQueue(id uint16, slots int, ctl queueControl) *Queue {
 	return &Queue{
 		id: id, ctl: ctl,
-		submitWRs: make([]verbs.SendWR, 0, slots),
-		group:     make([]*Request, 0, slots),
+		submitWRs:  make([]verbs.SendWR, 0, slots),
+		submitDone: make([]*Request, 0, slots),
+		group:      make([]*Request, 0, slots),
 	}
 }
 
@@ -78,8 +80,9 @@ func (q *Queue) Slots() int {
 
 // Submit takes requests and never blocks. Those that find a slot are sent at
 // once, all with one post; the others wait for one, in order. Each comes back
-// once, by its Owner's Complete on another goroutine, possibly before Submit
-// returns; so does, with its error, one that can't be sent.
+// once, by its Owner's Complete on another goroutine or, if it is answered while
+// this one is still sending, on this one: who submits must not hold what its
+// Complete waits for. So does, with its error, one that can't be sent.
 func (q *Queue) Submit(reqs []*Request) {
 	var refused []*Request
 	q.mu.Lock()
@@ -150,12 +153,19 @@ func (q *Queue) post() {
 	var l *queueConn
 	for {
 		l = q.conn
+		done := q.overtaken(l)
 		wrs := l.fill(q.submitWRs)
-		if len(wrs) == 0 {
+		if len(wrs) == 0 && len(done) == 0 {
 			break
 		}
 		q.mu.Unlock()
-		l.send(wrs)
+		if len(wrs) > 0 {
+			l.send(wrs)
+		}
+		if len(done) > 0 {
+			q.completeLocked(done)
+			q.deliver.Unlock()
+		}
 		q.mu.Lock()
 	}
 	q.posting = false
@@ -166,6 +176,24 @@ func (q *Queue) post() {
 	}
 }
 
+// overtaken takes the requests whose answers have overtaken the completions of
+// their SENDs: a peer that runs on this processor answers before the system call
+// that has sent the capsule returns. The caller holds mu, and gets deliver with the
+// requests, to complete them. If somebody else has it, which may be a Complete that
+// submits, the requests are left to the minder.
+func (q *Queue) overtaken(l *queueConn) []*Request {
+	if l.x.held == 0 || l.dead || !q.deliver.TryLock() {
+		return nil
+	}
+	l.reap()
+	clear(q.submitDone)
+	q.submitDone = l.x.take(q.submitDone[:0])
+	if len(q.submitDone) == 0 {
+		q.deliver.Unlock()
+	}
+	return q.submitDone
+}
+
 // complete gives requests back to their owners, all of one owner together. The
 // slice is used up.
 func (q *Queue) complete(reqs []*Request) {
@@ -174,6 +202,11 @@ func (q *Queue) complete(reqs []*Request) {
 	}
 	q.deliver.Lock()
 	defer q.deliver.Unlock()
+	q.completeLocked(reqs)
+}
+
+// completeLocked is complete for a caller that holds deliver.
+func (q *Queue) completeLocked(reqs []*Request) {
 	for rest := reqs; len(rest) > 0; {
 		owner := rest[0].Owner
 		group, others := q.group[:0], rest[:0]

@@ -154,7 +154,7 @@ func (l *queueConn) advance(wrs []verbs.SendWR, done []*Request) ([]verbs.SendWR
 	wrs = l.fill(wrs)
 	clear(done)
 	done = l.x.take(done[:0])
-	stuck := l.x.stuck()
+	stuck := l.x.stuck() && !l.q.posting // who posts looks for completions afterwards
 	l.q.mu.Unlock()
 	if len(wrs) > 0 {
 		l.send(wrs)

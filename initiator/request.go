@@ -95,8 +95,9 @@ func (r *Request) unwanted() bool { return r.call != nil && r.call.quit.Load() }
 type Owner interface {
 	// Complete gets back requests that this owner submitted to one queue: all that
 	// ended in one batch of completions. It runs on a goroutine of the provider or
-	// of the controller, for one queue never twice at a time. It must not block. It
-	// may submit. The slice is valid until it returns.
+	// of the controller, or within a Submit to the queue, and for one queue never
+	// twice at a time. It must not block. It may submit. The slice is valid until it
+	// returns.
 	Complete(batch []*Request)
 }
 
