@@ -10,12 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/urfave/cli/v2"
 
 	"rbd/cmd/internal/command"
+	"rbd/cmd/internal/registry"
 	"rbd/cmd/internal/runtimedir"
 	"rbd/initiator"
 	"rbd/nbd"
@@ -32,7 +34,11 @@ func connectCommand() *cli.Command {
 		Flags: append(controllerFlags(),
 			&cli.StringFlag{Name: "nbd-socket", Usage: "serve NBD on the Unix socket `PATH`"},
 			&cli.StringFlag{Name: "nbd-listen", Usage: "serve NBD on the TCP address `HOST:PORT`; port 0 takes a free one"},
-			&cli.StringFlag{Name: "nbd-device", Usage: "attach to a kernel `DEVICE`: auto or /dev/nbdN (not supported yet)"},
+			&cli.StringFlag{Name: "nbd-device", Usage: "attach to a kernel `DEVICE`: auto (a free one for each namespace) or /dev/nbdN"},
+			&cli.IntFlag{Name: "nbd-timeout", Value: 30, Usage: "`SECONDS` until the kernel sends a request to its device again that was not answered"},
+			&cli.BoolFlag{Name: "idempotent", Usage: "a disk that is connected already is no error"},
+			&cli.IntFlag{Name: "wait", Usage: "`SECONDS` to keep trying until the target can be reached for the first time; -1 for ever"},
+			&cli.StringFlag{Name: "config", Usage: "`FILE` (TOML) with options that the command line does not have"},
 			&cli.IntFlag{Name: "ctrl-loss-tmo", Aliases: []string{"l"}, Value: 600, Usage: "`SECONDS` that requests wait when the target is lost, until they fail; 0 ends the program then, -1 waits for ever"},
 			&cli.IntFlag{Name: "reconnect-delay", Aliases: []string{"c"}, Value: 10, Usage: "`SECONDS` between two tries to reconnect"},
 		),
@@ -40,7 +46,10 @@ func connectCommand() *cli.Command {
 	}
 }
 
-func connect(c *cli.Context) error {
+func connect(c *cli.Context) (err error) {
+	if err := readConfig(c); err != nil {
+		return err
+	}
 	asJSON, err := command.JSON(c)
 	if err != nil {
 		return err
@@ -56,26 +65,34 @@ func connect(c *cli.Context) error {
 	if err := parseReconnect(c, &opts); err != nil {
 		return err
 	}
-	if c.IsSet("nbd-device") {
-		return errors.New("--nbd-device: kernel devices are not supported yet; use --nbd-socket or --nbd-listen")
-	}
-	listeners, err := listen(c)
+	device, err := parseDevice(c.String("nbd-device"))
 	if err != nil {
+		return err
+	}
+	s := &session{log: opts.Logger, out: c.App.Writer, json: asJSON, since: time.Now(), host: e.host, changed: make(chan struct{}, 1), gone: make(chan struct{}, 1), asked: make(chan disconnectRequest)}
+	opts.OnNamespaceChange = s.namespaceChanged
+	done, err := s.claim(c, opts.SubNQN, device)
+	if done || err != nil {
+		return err
+	}
+	defer s.release()
+	if device.wanted {
+		if s.kernel, err = openKernel(c, opts, device); err != nil {
+			return err
+		}
+		defer s.kernel.host.Close()
+	}
+	if s.listeners, err = listen(c); err != nil {
 		return err
 	}
 	defer func() {
-		for _, l := range listeners {
+		for _, l := range s.listeners {
 			l.Close()
 		}
 	}()
-	opts.OnNamespaceChange = func(n initiator.NamespaceChange) {
-		opts.Logger.Info("namespace changed", "nsid", n.Namespace.NSID(), "change", n.Kind, "size", n.Namespace.Size())
-	}
-	ctrl, err := initiator.Connect(c.Context, e.provider, e.addr, opts)
-	if err != nil {
+	if s.ctrl, err = connectWaiting(c, e, opts); err != nil {
 		return err
 	}
-	s := &session{ctrl: ctrl, listeners: listeners, log: opts.Logger, out: c.App.Writer, json: asJSON}
 	return s.run(c.Context)
 }
 
@@ -89,12 +106,12 @@ func listen(c *cli.Context) (listeners []net.Listener, err error) {
 		listeners = append(listeners, l)
 	}
 	path := c.String("nbd-socket")
-	if path == "" && len(listeners) == 0 {
+	if path == "" && len(listeners) == 0 && c.String("nbd-device") == "" {
 		dir, err := runtimedir.Make()
 		if err != nil {
 			return nil, err
 		}
-		path = filepath.Join(dir, fmt.Sprintf("nbd-%d.sock", os.Getpid()))
+		path = socketPath(dir, os.Getpid())
 	}
 	if path == "" {
 		return listeners, nil
@@ -112,40 +129,56 @@ func listen(c *cli.Context) (listeners []net.Listener, err error) {
 	return append([]net.Listener{l}, listeners...), nil
 }
 
+// socketPath is the NBD socket of a process that was not told another.
+func socketPath(dir string, pid int) string {
+	return filepath.Join(dir, fmt.Sprintf("nbd-%d.sock", pid))
+}
+
 // session is a connected controller with its NBD server.
 type session struct {
 	ctrl      *initiator.Controller
+	host      initiator.Host
 	listeners []net.Listener // the first one is in the printed URIs
+	kernel    *kernelDisks   // nil without kernel devices
 	log       *slog.Logger
 	out       io.Writer
 	json      bool
+	since     time.Time
+	dir       string   // the runtime folder, empty if there is none
+	lock      *os.File // of the subsystem's kernel devices
+
+	changed chan struct{}          // namespaces are not as they were
+	gone    chan struct{}          // a device was detached
+	asked   chan disconnectRequest // by other processes
+
+	mu    sync.Mutex
+	disks []*kernelDisk // as they are attached and detached
 }
 
-// run serves the namespaces until ctx ends or the target is lost.
+// run serves the namespaces until ctx ends, the target is lost for good, or all
+// kernel devices are detached.
 func (s *session) run(ctx context.Context) error {
 	server, err := s.server()
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
 	served := make(chan error, len(s.listeners))
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
 	for _, l := range s.listeners {
-		go func() { served <- server.Serve(ctx, l) }()
+		go func() { served <- server.Serve(serving, l) }()
 	}
-	err = s.announce()
+	entry, err := s.begin(ctx, server)
 	if err == nil {
-		select {
-		case <-ctx.Done():
-		case <-s.ctrl.Lost():
-			err = fmt.Errorf("%s at %s: %w", s.ctrl.NQN(), s.ctrl.Addr(), s.ctrl.Err())
-		case err = <-served:
-			served <- nil // one is counted below
-		}
+		err = s.loop(ctx, entry, served)
 	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
+	err = errors.Join(err, s.dropDevices())
 	s.ctrl.StopReconnecting() // what waits for a target that is away ends now
 	away := s.ctrl.Err()
 	stop, cancel := context.WithTimeout(context.Background(), detachTime)
 	defer cancel()
+	stopServing()
 	err = errors.Join(err, server.Shutdown(stop))
 	for range s.listeners {
 		err = errors.Join(err, <-served)
@@ -156,12 +189,32 @@ func (s *session) run(ctx context.Context) error {
 	case err == nil:
 		err = fmt.Errorf("ended while the target is away, without a flush: %s at %s: %w", s.ctrl.NQN(), s.ctrl.Addr(), away)
 	}
-	return errors.Join(err, s.close())
+	err = errors.Join(err, s.close())
+	if entry != nil {
+		err = errors.Join(err, entry.Close()) // who asked for the end is told by this
+	}
+	return err
 }
 
-// server makes an NBD server whose exports are the namespaces, by number.
-func (s *session) server() (*nbd.Server, error) {
-	var exports []nbd.Export
+// begin attaches the kernel devices, and tells everybody that the disks can be used.
+func (s *session) begin(ctx context.Context, server *nbd.Server) (*registry.Server, error) {
+	if s.kernel != nil {
+		if err := s.attachDevices(ctx, server); err != nil {
+			return nil, err
+		}
+	}
+	if s.dir == "" {
+		return nil, s.announce()
+	}
+	entry, err := registry.Serve(s.dir, s)
+	if err != nil {
+		return nil, err
+	}
+	return entry, s.announce()
+}
+
+// exports are the namespaces, by number.
+func (s *session) exports() (exports []nbd.Export) {
 	for _, ns := range s.ctrl.Namespaces() {
 		exports = append(exports, nbd.Export{
 			Name:        strconv.FormatUint(uint64(ns.NSID()), 10),
@@ -169,6 +222,12 @@ func (s *session) server() (*nbd.Server, error) {
 			Device:      &nbdDevice{ctrl: s.ctrl, ns: ns},
 		})
 	}
+	return exports
+}
+
+// server makes an NBD server of the exports.
+func (s *session) server() (*nbd.Server, error) {
+	exports := s.exports()
 	if len(exports) == 0 {
 		return nil, fmt.Errorf("%s at %s has no namespaces", s.ctrl.NQN(), s.ctrl.Addr())
 	}
@@ -177,27 +236,34 @@ func (s *session) server() (*nbd.Server, error) {
 
 // announce prints one line for each namespace, now that all can be used.
 func (s *session) announce() error {
-	for _, ns := range s.ctrl.Namespaces() {
-		info := ns.Info()
-		uri := nbd.URI(s.listeners[0].Addr(), strconv.FormatUint(uint64(info.NSID), 10))
-		if s.json {
+	if err := printDisks(s.out, s.json, s.Record()); err != nil {
+		return err
+	}
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	return nil
+}
+
+// printDisks prints the line that tells that a disk can be used.
+func printDisks(w io.Writer, asJSON bool, r registry.Record) error {
+	for _, d := range r.Disks {
+		if asJSON {
 			line := struct {
-				URI       string `json:"uri"`
+				Device    string `json:"device,omitempty"`
+				URI       string `json:"uri,omitempty"`
 				Size      uint64 `json:"size"`
 				BlockSize uint32 `json:"block_size"`
 				NQN       string `json:"nqn"`
 				NSID      uint32 `json:"nsid"`
-			}{uri, info.Size, info.BlockSize, s.ctrl.NQN(), info.NSID}
-			if err := command.PrintJSON(s.out, line, true); err != nil {
+			}{d.Device, d.URI, d.Size, d.BlockSize, r.NQN, d.NSID}
+			if err := command.PrintJSON(w, line, true); err != nil {
 				return err
 			}
 			continue
 		}
-		if _, err := fmt.Fprintf(s.out, "%s\t%d\t%d\t%s\t%d\n", uri, info.Size, info.BlockSize, s.ctrl.NQN(), info.NSID); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", d.Name(), d.Size, d.BlockSize, r.NQN, d.NSID); err != nil {
 			return fmt.Errorf("write the result: %w", err)
 		}
 	}
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	return nil
 }
 

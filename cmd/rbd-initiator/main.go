@@ -16,7 +16,7 @@ func newApp() *cli.App {
 		Name:  "rbd-initiator",
 		Usage: "make a disk of another host a local one, over NVMe/RDMA",
 		Commands: []*cli.Command{
-			discoverCommand(), connectCommand(), benchCommand(), devicesCommand(),
+			discoverCommand(), connectCommand(), listCommand(), disconnectCommand(), disconnectAllCommand(), benchCommand(), perfCommand(), devicesCommand(),
 		},
 	}
 }
