@@ -40,7 +40,7 @@ func newBandwidth(c *client) *bandwidth {
 	b := &bandwidth{c: c, every: c.cfg.signalEvery(), most: math.MaxInt, keep: c.cfg.Duration == 0, wrs: make([]verbs.SendWR, c.cfg.TxDepth)}
 	if b.keep {
 		b.most = c.cfg.Iterations
-		b.postedAt, b.marks = make([]time.Duration, 0, b.most), make([]mark, 0, b.most/b.every+2)
+		b.postedAt, b.marks = make([]time.Duration, 0, min(b.most, recorded)), make([]mark, 0, min(b.most, recorded)/b.every+2)
 	}
 	b.recv[0].ID = idRecv
 	b.fin[0] = verbs.SendWR{ID: idFin, Opcode: verbs.WRSend, Flags: verbs.SendSignaled}

@@ -83,6 +83,10 @@ func (c *Config) iterations() int {
 	return c.Iterations
 }
 
+// recorded is for how many iterations there is room from the start. More make the
+// records grow, which costs a few iterations among a million some time.
+const recorded = 1 << 20
+
 // limit is the time that the test may take.
 func (c *Config) limit() time.Duration {
 	if c.Duration > 0 {

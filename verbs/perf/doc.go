@@ -44,7 +44,7 @@
 // handler drives the test; Run and Serve only watch. With Config.Poll a goroutine
 // polls the queue instead. RDMA WRITE latency needs a goroutine on each end that
 // looks at memory; it gives way to other threads while it waits, and sleeps when
-// nothing came for some time. No iteration allocates memory.
+// nothing came for some time. No iteration allocates memory, up to a million.
 //
 // # Trust
 //

@@ -18,7 +18,7 @@ type sendLat struct {
 }
 
 func newSendLat(c *client) *sendLat {
-	return &sendLat{c: c, pings: make([]time.Duration, 0, c.cfg.iterations())}
+	return &sendLat{c: c, pings: make([]time.Duration, 0, min(c.cfg.iterations(), recorded))}
 }
 
 func (t *sendLat) begin() error {
@@ -56,7 +56,7 @@ func (t *sendLat) complete(wc *verbs.WC, now time.Duration) error {
 		return err
 	}
 	t.c.progress.Add(1)
-	if len(t.pings) == cap(t.pings) || t.c.stopping.Load() {
+	if len(t.pings) == t.c.cfg.iterations() || t.c.stopping.Load() {
 		t.end = now
 		t.c.finish(nil)
 		return nil

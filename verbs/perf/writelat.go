@@ -56,7 +56,7 @@ type writeLat struct {
 }
 
 func newWriteLat(c *client) *writeLat {
-	return &writeLat{c: c, pings: make([]time.Duration, 0, c.cfg.iterations())}
+	return &writeLat{c: c, pings: make([]time.Duration, 0, min(c.cfg.iterations(), recorded))}
 }
 
 func (t *writeLat) begin() error {
@@ -66,7 +66,7 @@ func (t *writeLat) begin() error {
 }
 
 func (t *writeLat) loop() error {
-	for n := 1; n <= cap(t.pings); n++ {
+	for n := 1; n <= t.c.cfg.iterations(); n++ {
 		t.pings = append(t.pings, t.c.now())
 		if err := t.w.write(n); err != nil {
 			return err
