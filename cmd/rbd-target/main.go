@@ -18,6 +18,7 @@ func newApp() *cli.App {
 		Usage: "export files and disks over NVMe/RDMA",
 		Commands: []*cli.Command{
 			serveCommand(),
+			perfCommand(),
 			{
 				Name:   "devices",
 				Usage:  "list the fabrics and RDMA devices of this machine, and why one can't be used",
