@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -174,6 +175,9 @@ func (s *settings) run(ctx context.Context, t *target.Target) error {
 		policy := target.PolicyFor(s.listen[i], s.hosts, s.anyHost)
 		go func() { served <- t.Serve(serving, l, policy) }()
 	}
+	var watching sync.WaitGroup
+	w := newWatcher(t, s.exports, s.backends, s.log)
+	watching.Go(func() { w.run(serving) })
 	err := s.announce(listeners)
 	ended := 0
 	if err == nil {
@@ -191,6 +195,7 @@ func (s *settings) run(ctx context.Context, t *target.Target) error {
 		}
 	}
 	closeAll()
+	watching.Wait()
 	return errors.Join(err, shutdown(t))
 }
 
