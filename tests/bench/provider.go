@@ -2,19 +2,25 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"rbd/verbs"
+	"rbd/verbs/iwarp"
+	"rbd/verbs/perf"
 )
 
-// The provider alone, against plain TCP in Go: round trips of 64 bytes, and a
-// stream to the peer. The peer is another process, as a peer is: two ends in one
+// The provider alone, measured by package perf, against plain TCP in Go: round
+// trips of 64 bytes, and a stream to the peer. The peer is another process, as a peer is: two ends in one
 // process wake each other by the runtime's scheduler alone, which says nothing
 // about two programs.
 const (
@@ -22,7 +28,9 @@ const (
 	pings      = 5000
 	streamMiB  = 2048
 	streamSize = 1 << 20 // of one RDMA WRITE
-	tcpChunk   = 256 << 10
+	// streamDepth is how many RDMA WRITEs are out.
+	streamDepth = 24
+	tcpChunk    = 256 << 10
 )
 
 // provider prints the table of the provider alone.
@@ -56,16 +64,20 @@ func provider(rounds int) error {
 		return fmt.Errorf("reach the peer: %w", err)
 	}
 	defer tcp.Close()
-	r, err := dialRDMA(iwarpAddr)
-	if err != nil {
-		return err
+	p := iwarp.New()
+	rdma := func(cfg perf.Config) func() (time.Duration, error) {
+		return func() (time.Duration, error) {
+			r, err := perf.Run(context.Background(), p, iwarpAddr, cfg)
+			return r.Elapsed, err
+		}
 	}
-	defer r.close()
 	var times [4][]time.Duration
 	for range rounds {
 		for i, f := range []func() (time.Duration, error){
-			func() (time.Duration, error) { return tcpPing(tcp) }, r.ping,
-			func() (time.Duration, error) { return tcpStream(tcp) }, r.stream,
+			func() (time.Duration, error) { return tcpPing(tcp) },
+			rdma(perf.Config{Op: perf.SendLat, Size: pingSize, Iterations: pings}),
+			func() (time.Duration, error) { return tcpStream(tcp) },
+			rdma(perf.Config{Op: perf.WriteBW, Size: streamSize, Iterations: streamMiB, TxDepth: streamDepth}),
 		} {
 			d, err := f()
 			if err != nil {
@@ -85,4 +97,34 @@ func provider(rounds int) error {
 	fmt.Printf("| SEND and RECV there and back, %d bytes | %.1f µs | %.1f µs | **%.2f** |\n", pingSize, us(1), us(0), us(1)/us(0))
 	fmt.Printf("| RDMA WRITE, 1 MiB each, no CRC | %.0f MiB/s | %.0f MiB/s | **%.2f** |\n", rate(3), rate(2), rate(3)/rate(2))
 	return nil
+}
+
+// servePeer is the other process: it serves one TCP connection and all tests of the
+// provider, and ends with its standard input.
+func servePeer() error {
+	runtime.GOMAXPROCS(max(4, runtime.NumCPU()))
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	l, err := iwarp.New().Listen(context.Background(), verbs.Addr{Fabric: iwarp.Name, Host: "127.0.0.1", Port: "0"})
+	if err != nil {
+		return err
+	}
+	fmt.Println(tcp.Addr(), l.Addr())
+	go func() {
+		if c, err := tcp.Accept(); err == nil {
+			_ = serveTCP(c) // ends with the connection
+		}
+	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	served := make(chan error, 1)
+	go func() { served <- new(perf.Server).Serve(ctx, l) }()
+	_, err = io.Copy(io.Discard, os.Stdin)
+	cancel()
+	if e := <-served; !errors.Is(e, context.Canceled) {
+		err = errors.Join(err, e)
+	}
+	return err
 }
