@@ -61,7 +61,8 @@ const identifierPrefix = "rbd-"
 
 // kernelDisk is a namespace with its kernel device.
 type kernelDisk struct {
-	ns         *initiator.Namespace
+	nsid       uint32
+	ns         *initiator.Namespace // the session's loop alone uses it
 	attachment *kernel.Attachment
 	conns      int
 }
@@ -106,7 +107,7 @@ func (k *kernelDisks) attachAll(ctrl *initiator.Controller, server *nbd.Server, 
 		if err != nil {
 			return disks, err
 		}
-		disks = append(disks, &kernelDisk{ns: ns, attachment: a, conns: k.conns})
+		disks = append(disks, &kernelDisk{nsid: ns.NSID(), ns: ns, attachment: a, conns: k.conns})
 	}
 	return disks, nil
 }
@@ -150,17 +151,28 @@ func releaseAll(disks []*kernelDisk) (err error) {
 	return err
 }
 
-// resize gives the device the size of its namespace. What it refuses is logged: the
-// device stays as it is.
-func (d *kernelDisk) resize(log *slog.Logger) {
-	size, old := d.ns.Size(), d.attachment.Size()
+// follow gives the device the size that its namespace has now. What it refuses is
+// logged: the device stays as it is. The error is for a namespace that is another
+// disk now, which must not get what was meant for the old one.
+func (d *kernelDisk) follow(ctrl *initiator.Controller, log *slog.Logger) error {
+	ns, err := ctrl.Namespace(d.nsid)
+	if err != nil {
+		return nil // it is gone, and may come back: requests fail meanwhile
+	}
+	before, now := d.ns.Info(), ns.Info()
+	if before.UUID != now.UUID || before.NGUID != now.NGUID || before.EUI64 != now.EUI64 || before.BlockSize != now.BlockSize {
+		return fmt.Errorf("namespace %d is another disk now (UUID %s, was %s)", now.NSID, now.UUID, before.UUID)
+	}
+	d.ns = ns
+	size, old := now.Size, d.attachment.Size()
 	if size == old {
-		return
+		return nil
 	}
 	if err := d.attachment.Resize(size); err != nil {
 		log.Error("the namespace has another size, and its device keeps the old one", "device", d.attachment.Path(),
-			"nsid", d.ns.NSID(), "namespace", size, "device_size", old, "err", err)
-		return
+			"nsid", now.NSID, "namespace", size, "device_size", old, "err", err)
+		return nil
 	}
-	log.Info("device resized", "device", d.attachment.Path(), "nsid", d.ns.NSID(), "from", old, "to", size)
+	log.Info("device resized", "device", d.attachment.Path(), "nsid", now.NSID, "from", old, "to", size)
+	return nil
 }

@@ -116,12 +116,12 @@ func (s *session) loop(ctx context.Context, entry *registry.Server, served chan 
 			// The listeners are closed, and a device is still in use.
 			served = nil
 		case <-s.changed:
-			for _, d := range s.attached() {
-				d.resize(s.log)
+			if err := s.follow(); err != nil {
+				return err
 			}
 			s.update(entry)
 		case <-s.gone:
-			if len(s.attached()) > 0 && s.forgetDetached() {
+			if s.forgetDetached() {
 				return nil
 			}
 			s.update(entry)
@@ -134,6 +134,26 @@ func (s *session) loop(ctx context.Context, entry *registry.Server, served chan 
 			s.update(entry)
 		}
 	}
+}
+
+// follow gives the devices what their namespaces are now. A device whose namespace
+// has become another disk is detached, whoever uses it; with the last one the
+// session ends.
+func (s *session) follow() error {
+	for _, d := range s.attached() {
+		err := d.follow(s.ctrl, s.log)
+		if err == nil {
+			continue
+		}
+		s.log.Error("device detached", "device", d.attachment.Path(), "err", err)
+		if ferr := s.force(func(x *kernelDisk) bool { return x == d }); ferr != nil {
+			s.log.Error("detach", "err", ferr)
+		}
+		if s.empty() {
+			return err
+		}
+	}
+	return nil
 }
 
 // update renews what is known of this process when it is dead.
@@ -171,7 +191,7 @@ func (s *session) detach(chosen func(*kernelDisk) bool) error {
 		err := d.attachment.Detach(ctx)
 		cancel()
 		if err == nil {
-			s.log.Info("device detached", "device", d.attachment.Path(), "nsid", d.ns.NSID())
+			s.log.Info("device detached", "device", d.attachment.Path(), "nsid", d.nsid)
 			s.forget(d)
 		} else if first == nil {
 			first = err
@@ -190,7 +210,7 @@ func (s *session) force(chosen func(*kernelDisk) bool) error {
 		ctx, cancel := context.WithTimeout(context.Background(), forceTime)
 		err := d.attachment.ForceDetach(ctx)
 		cancel()
-		s.log.Warn("device detached by force: requests that were not done end with an I/O error", "device", d.attachment.Path(), "nsid", d.ns.NSID())
+		s.log.Warn("device detached by force: requests that were not done end with an I/O error", "device", d.attachment.Path(), "nsid", d.nsid)
 		s.forget(d)
 		all = errors.Join(all, err)
 	}
@@ -209,7 +229,7 @@ func (s *session) forgetDetached() bool {
 	for _, d := range s.attached() {
 		select {
 		case <-d.attachment.Done():
-			s.log.Warn("device is gone", "device", d.attachment.Path(), "nsid", d.ns.NSID(), "reason", d.attachment.Err())
+			s.log.Warn("device is gone", "device", d.attachment.Path(), "nsid", d.nsid, "reason", d.attachment.Err())
 			s.forget(d)
 		default:
 		}
@@ -258,7 +278,7 @@ func (s *session) Record() registry.Record {
 	}
 	devices := make(map[uint32]*kernelDisk)
 	for _, d := range s.attached() {
-		devices[d.ns.NSID()] = d
+		devices[d.nsid] = d
 	}
 	for _, ns := range s.ctrl.Namespaces() {
 		i := ns.Info()
