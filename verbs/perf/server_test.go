@@ -160,8 +160,8 @@ func TestFaults(t *testing.T) {
 		{"an end with something in it", request(perf.WriteBW, 8), func(r *raw, _ perf.Reply) { r.send(1) }},
 		{"answers that nobody takes", request(perf.WriteBW, 8), func(r *raw, _ perf.Reply) { r.send(0) }},
 		{"RDMA WRITE behind the end", request(perf.WriteBW, 8), func(r *raw, reply perf.Reply) { r.oneSided(verbs.WRRDMAWrite, reply, 4, 8) }},
-		{"RDMA WRITE where it is to READ", request(perf.ReadBW, 8), func(r *raw, reply perf.Reply) { r.oneSided(verbs.WRRDMAWrite, reply, 0, 8) }},
-		{"RDMA READ where it is to WRITE", request(perf.WriteBW, 8), func(r *raw, reply perf.Reply) { r.oneSided(verbs.WRRDMARead, reply, 0, 8) }},
+		{"RDMA WRITE where only READ is allowed", request(perf.ReadBW, 8), func(r *raw, reply perf.Reply) { r.oneSided(verbs.WRRDMAWrite, reply, 0, 8) }},
+		{"RDMA READ where only WRITE is allowed", request(perf.WriteBW, 8), func(r *raw, reply perf.Reply) { r.oneSided(verbs.WRRDMARead, reply, 0, 8) }},
 		{"memory that isn't there", &perf.Request{Op: perf.WriteLat, Size: 1, Seconds: 60, RKey: 1, Addr: 1}, func(r *raw, reply perf.Reply) {
 			r.mem[0] = 1
 			r.oneSided(verbs.WRRDMAWrite, reply, 0, 1)
