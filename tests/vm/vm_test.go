@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,14 +38,56 @@ func TestVM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{ctx: t.Context(), lab: lab, logs: logFolder(t), patience: patience(t), machines: map[string]*Machine{}}
-	t.Cleanup(r.killAll)
-	for _, s := range scenarios {
-		t.Run(s.Name, func(t *testing.T) { r.run(t, s) })
+	results := &results{all: len(scenarios)}
+	t.Cleanup(func() { results.write(t) })
+	runners := make(chan *runner, lanes)
+	for i := range lanes {
+		r := &runner{ctx: t.Context(), lab: lab, lane: i, logs: logFolder(t), patience: patience(t), machines: map[string]*Machine{}, results: results}
+		t.Cleanup(r.killAll)
+		runners <- r
 	}
-	if len(r.outcomes) < len(scenarios) {
+	first := <-runners
+	for _, s := range scenarios { // those of two machines have the cores for themselves
+		if s.Machines == 2 {
+			t.Run(s.Name, func(t *testing.T) { first.run(t, s) })
+		}
+	}
+	runners <- first
+	for _, s := range scenarios {
+		if s.Machines == 1 {
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				r := <-runners
+				defer func() { runners <- r }()
+				r.run(t, s)
+			})
+		}
+	}
+}
+
+// lanes is how many scenarios of one machine run at the same time: most of them keep
+// one core busy.
+const lanes = 2
+
+// results are the outcomes of a run.
+type results struct {
+	all      int // scenarios that there are
+	mu       sync.Mutex
+	outcomes []Outcome
+}
+
+func (r *results) add(o Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcomes = append(r.outcomes, o)
+}
+
+// write puts the table into the document, if every scenario was run.
+func (r *results) write(t *testing.T) {
+	if len(r.outcomes) < r.all {
 		return // -run chose some: the table is about all
 	}
+	slices.SortFunc(r.outcomes, func(a, b Outcome) int { return strings.Compare(a.Name, b.Name) })
 	if err := writeMatrix(filepath.Join(sourceDir(), "..", "..", "docs", "interop.md"), r.outcomes); err != nil {
 		t.Error(err)
 	}
@@ -85,10 +128,11 @@ func patience(t *testing.T) time.Duration {
 type runner struct {
 	ctx      context.Context // of the whole test: machines outlive a scenario
 	lab      *Lab
+	lane     int
 	logs     string
 	patience time.Duration // multiplies the time limits
 	machines map[string]*Machine
-	outcomes []Outcome
+	results  *results
 	serial   int
 }
 
@@ -104,7 +148,7 @@ func (r *runner) run(t *testing.T, s Scenario) {
 		if !passed {
 			r.killAll() // the next scenario finds a clean machine
 		}
-		r.outcomes = append(r.outcomes, Outcome{Scenario: s, Kernel: r.lab.Kernel.Version, Passed: passed})
+		r.results.add(Outcome{Scenario: s, Kernel: r.lab.Kernel.Version, Passed: passed})
 	}()
 	machines := r.boot(t, s)
 	booted := time.Since(start)
@@ -148,9 +192,9 @@ func (r *runner) start(t *testing.T, names []string) {
 	r.serial++
 	configs := make([]MachineConfig, len(names))
 	for i, name := range names {
-		configs[i] = MachineConfig{Name: fmt.Sprintf("%s-%d", name, r.serial)}
+		configs[i] = MachineConfig{Name: r.name(name)}
 		if len(names) == 2 {
-			configs[i].Peer = fmt.Sprintf("%s-%d", names[1-i], r.serial)
+			configs[i].Peer = r.name(names[1-i])
 		}
 	}
 	errs := make([]error, len(names))
@@ -169,6 +213,9 @@ func (r *runner) start(t *testing.T, names []string) {
 		t.Fatal(err)
 	}
 }
+
+// name is that of a machine that is started now, of the kind that is asked for.
+func (r *runner) name(kind string) string { return fmt.Sprintf("%s-%d-%d", kind, r.lane, r.serial) }
 
 func (r *runner) killAll() {
 	for name, m := range r.machines {
