@@ -199,6 +199,7 @@ func TestConnectOptions(t *testing.T) {
 		"negative":      {Options{SubNQN: testNQN, Queues: -1}, "queues"},
 		"queue size":    {Options{SubNQN: testNQN, QueueSize: 1}, "queue size"},
 		"keep alive":    {Options{SubNQN: testNQN, KeepAlive: time.Nanosecond}, "keep-alive"},
+		"delay":         {Options{SubNQN: testNQN, ReconnectDelay: -1}, "reconnect delay"},
 		"time limit":    {Options{SubNQN: testNQN, IOTimeout: -1}, "time limits"},
 		"transfer":      {Options{SubNQN: testNQN, MaxTransfer: 5000}, "maximum transfer"},
 		"buffers":       {Options{SubNQN: testNQN, BufferSize: 4096}, "buffer size"},

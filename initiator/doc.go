@@ -80,7 +80,8 @@
 // A write that is sent again may be executed twice. That does no harm: as long as
 // it is not answered, it may be executed at any time, before or after other writes
 // to the same blocks that are not answered either; and nobody may have relied on
-// what is there. The one danger is the first copy, from before the loss, being
+// what is there. (When several writes to one block are out at once, a reader may
+// see one come into effect twice, with another in between.) The one danger is the first copy, from before the loss, being
 // executed after the answer to the second. Against it, the target lets the host's
 // next connection in only when the commands of the one before have left the disk,
 // and this side does not come back before the target knows. A request that is given

@@ -153,7 +153,12 @@ type outcome struct {
 // there is to be none. last is when lost was made, zero for the first one.
 func (c *Controller) recover(lost *association, last time.Time) *association {
 	begun := time.Now()
-	first := begun.Add(c.quiescence(lost.err()))
+	log := c.opts.Logger.With("nqn", c.opts.SubNQN, "addr", c.addr.String())
+	quiet := c.quiescence(lost.err())
+	if quiet > 0 && !c.staysLost() {
+		log.Info("reconnect when the target must have noticed the loss, too", "in", quiet)
+	}
+	first := begun.Add(quiet)
 	if soonest := last.Add(c.opts.ReconnectDelay); first.Before(soonest) {
 		first = soonest // connections don't last here: no faster than that
 	}
@@ -163,7 +168,6 @@ func (c *Controller) recover(lost *association, last time.Time) *association {
 	tries := make(chan outcome)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	log := c.opts.Logger.With("nqn", c.opts.SubNQN, "addr", c.addr.String())
 	var failure error // of the last try
 	for !c.staysLost() {
 		action, wait := r.step(time.Now())

@@ -77,6 +77,9 @@ func connect(c *cli.Context) (err error) {
 	}
 	defer s.release()
 	if device.wanted {
+		if err := protect(opts.Logger); err != nil {
+			return err
+		}
 		if s.kernel, err = openKernel(c, opts, device); err != nil {
 			return err
 		}
@@ -187,7 +190,7 @@ func (s *session) run(ctx context.Context) error {
 	case away == nil:
 		err = errors.Join(err, s.flush())
 	case err == nil:
-		err = fmt.Errorf("ended while the target is away, without a flush: %s at %s: %w", s.ctrl.NQN(), s.ctrl.Addr(), away)
+		err = fmt.Errorf("ended while the target is away, without a flush (if its host went down, writes since the last flush are lost): %s at %s: %w", s.ctrl.NQN(), s.ctrl.Addr(), away)
 	}
 	err = errors.Join(err, s.close())
 	if entry != nil {

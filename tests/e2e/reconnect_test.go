@@ -216,3 +216,10 @@ func TestReconnectNetwork(t *testing.T) {
 	d.stop()
 	tg.stop()
 }
+
+// Flags that make no sense are refused before anything is done.
+func TestReconnectFlags(t *testing.T) {
+	for flag, value := range map[string]string{"--ctrl-loss-tmo": "-2", "--reconnect-delay": "0", "--keep-alive-tmo": "-1"} {
+		refused(t, 2, []string{value}, "rbd-initiator", "connect", "-a", "127.0.0.1", "-n", lostNQN, flag+"="+value)
+	}
+}
