@@ -69,6 +69,11 @@ func connect(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if device.wanted {
+		if err := protect(opts.Logger); err != nil {
+			return err
+		}
+	}
 	s := &session{log: opts.Logger, out: c.App.Writer, json: asJSON, since: time.Now(), host: e.host, changed: make(chan struct{}, 1), gone: make(chan struct{}, 1), asked: make(chan disconnectRequest)}
 	opts.OnNamespaceChange = s.namespaceChanged
 	done, err := s.claim(c, opts.SubNQN, device)
@@ -77,9 +82,6 @@ func connect(c *cli.Context) (err error) {
 	}
 	defer s.release()
 	if device.wanted {
-		if err := protect(opts.Logger); err != nil {
-			return err
-		}
 		if s.kernel, err = openKernel(c, opts, device); err != nil {
 			return err
 		}
