@@ -21,7 +21,8 @@ import (
 
 // tools are what the runner and the scenarios need from the host.
 var tools = []string{"qemu-system-x86_64", "apt-get", "dpkg", "depmod", "modprobe", "xz", "make", "gcc",
-	"nvme", "rdma", "fio", "jq", "tc", "ip", "mke2fs", "qemu-io", "nbdinfo", "nbdcopy", "python3"}
+	"nvme", "rdma", "fio", "jq", "tc", "ip", "mke2fs", "qemu-io", "nbdinfo", "nbdcopy", "python3",
+	"mkfs.xfs", "sfdisk", "nbd-client", "nbdkit", "udevadm"}
 
 // TestVM runs every scenario in a virtual machine. It protects the claim that both
 // programs speak the standard: the peer is the kernel's own host or target.
