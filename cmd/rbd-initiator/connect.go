@@ -69,11 +69,6 @@ func connect(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if device.wanted {
-		if err := protect(opts.Logger); err != nil {
-			return err
-		}
-	}
 	s := &session{log: opts.Logger, out: c.App.Writer, json: asJSON, since: time.Now(), host: e.host, changed: make(chan struct{}, 1), gone: make(chan struct{}, 1), asked: make(chan disconnectRequest)}
 	opts.OnNamespaceChange = s.namespaceChanged
 	done, err := s.claim(c, opts.SubNQN, device)
@@ -86,6 +81,9 @@ func connect(c *cli.Context) (err error) {
 			return err
 		}
 		defer s.kernel.host.Close()
+		if err := protect(opts.Logger); err != nil {
+			return err
+		}
 	}
 	if s.listeners, err = listen(c); err != nil {
 		return err

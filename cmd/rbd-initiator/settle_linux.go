@@ -20,13 +20,13 @@ const settleTime = 20 * time.Second
 // settler waits until udev has done with new devices. It listens from before they
 // are attached.
 type settler struct {
-	udev uevent.Watcher // nil where udev does not run
+	udev uevent.Watcher // nil where udev does not run, or can't be heard
 	log  *slog.Logger
 }
 
-func newSettler(log *slog.Logger) (*settler, error) {
+func newSettler(host *kernel.Host, log *slog.Logger) (*settler, error) {
 	s := &settler{log: log}
-	if _, err := os.Stat("/run/udev/control"); err != nil {
+	if _, err := os.Stat("/run/udev/control"); err != nil || !host.HasNetlink() {
 		return s, nil
 	}
 	w, err := uevent.Watch(uevent.Udev)

@@ -41,7 +41,10 @@ func (a *Attachment) keep(p pair) {
 			retry = firstRetry
 		}
 		if p, err = a.replace(&retry); err != nil {
-			a.leave()
+			if !a.leaveToOthers() {
+				a.end(fmt.Errorf("%w: no connection is left", err))
+				a.leave()
+			}
 			return
 		}
 	}
@@ -102,6 +105,9 @@ func (a *Attachment) replace(retry *time.Duration) (pair, error) {
 				return p, nil
 			}
 			closePairs([]pair{p})
+		}
+		if errors.Is(err, errNetlinkOnly) {
+			return pair{}, err // the kernel goes on with the others
 		}
 		a.log.Warn("replace a connection", "device", a.Path(), "err", err)
 	}

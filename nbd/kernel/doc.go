@@ -34,6 +34,9 @@
 //
 // # Threads
 //
+// Without the netlink family the driver's ioctls do (ioctls): stages 3 and 4 are not
+// possible then, and a thread waits in the kernel for the end of each device.
+//
 // Each connection is a goroutine of [Attachment], which serves it and replaces it.
 // All methods may be called from several goroutines. [Host] has no state besides
 // its netlink socket.

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,34 +19,59 @@ type Host struct {
 	// otherwise.
 	Root string
 
-	control *control
+	control driver
 	log     *slog.Logger
+}
+
+// driver is a way to talk to the kernel's driver: its netlink family, or its ioctls.
+type driver interface {
+	connect(*config) (index int, err error)
+	reconfigure(*config) error
+	disconnect(ctx context.Context, index int) error
+	close() error
 }
 
 // Watch is a Host that can look, and not change anything.
 func Watch() *Host { return &Host{Root: "/", log: slog.New(slog.DiscardHandler)} }
 
-// Open opens the driver, and loads its module if need be.
+// Open opens the driver, and loads its module if need be. Where the kernel has no
+// netlink family for it, the old ioctls have to do.
 func Open(log *slog.Logger) (*Host, error) {
 	h := &Host{Root: "/", log: log}
 	c, err := dial()
-	if errors.Is(err, ErrNoFamily) {
-		if _, statErr := os.Stat("/sys/module/nbd"); statErr == nil {
-			return nil, fmt.Errorf("%w to this network namespace: only the first one has it; start this program there", err)
-		}
+	if errors.Is(err, ErrNoFamily) && !loaded() {
 		if loadErr := loadModule(); loadErr != nil {
 			return nil, fmt.Errorf("%w, and its module can't be loaded here: %w; run: modprobe nbd", err, loadErr)
 		}
 		c, err = dial()
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		h.control = c
+	case errors.Is(err, ErrNoFamily) && loaded():
+		log.Warn("no netlink family for nbd here: the kernel is old, or this is not the first network namespace. " +
+			"The old ioctls are used: the device has no identifier, and ends with this process")
+		h.control = newIoctls(h)
+	default:
 		return nil, err
 	}
-	h.control = c
 	return h, nil
 }
 
-// Close closes the netlink socket.
+// HasNetlink says whether the driver is reached by netlink. Uevents of udev come only
+// where it is, too.
+func (h *Host) HasNetlink() bool {
+	_, ok := h.control.(*control)
+	return ok
+}
+
+// loaded says whether the kernel has the driver, as a module or built in.
+func loaded() bool {
+	_, err := os.Stat("/sys/module/nbd")
+	return err == nil
+}
+
+// Close closes the way to the driver.
 func (h *Host) Close() error {
 	if h.control == nil {
 		return nil
