@@ -101,7 +101,7 @@ func (w *watcher) receive() ([]byte, error) {
 	var from unix.Sockaddr
 	rerr := rc.Read(func(fd uintptr) bool {
 		n, from, err = unix.Recvfrom(int(fd), w.buf, 0)
-		return err != unix.EAGAIN && err != unix.EINTR
+		return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
 	})
 	switch {
 	case rerr != nil && !errors.Is(rerr, os.ErrDeadlineExceeded):
@@ -126,7 +126,7 @@ const (
 
 // parse reads a message, of the kernel or of udev.
 func parse(b []byte) (Event, bool) {
-	head, properties := b, []byte(nil)
+	var head, properties []byte
 	if bytes.HasPrefix(b, []byte("libudev\x00")) {
 		if len(b) <= udevHeader {
 			return Event{}, false
