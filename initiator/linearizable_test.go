@@ -106,10 +106,10 @@ func (d slowDisk) Attributes() backend.Attributes {
 }
 
 // Protects data from the past: a write from before a loss never lands after one from
-// after it. The target's disk takes its time for each write; connections are reset, and
-// frozen with what is on the way delivered late; targets are
-// replaced while their disk is still at work. What all clients saw must be what a
-// disk can do that executes one operation after the other.
+// after it. The target's disk takes its time for each write; connections are reset,
+// left half open, and frozen with what is on the way delivered late; targets are
+// replaced. What all clients saw must be what a disk can do that executes one
+// operation after the other.
 //
 // No client writes to a block while another does, as file systems and page caches
 // keep it too: when several unanswered writes to one block are sent again, a reader
@@ -201,7 +201,7 @@ func TestReconnectLinearizable(t *testing.T) {
 		time.Sleep(2200 * time.Millisecond) // longer than this side's patience
 		a.proxy.Thaw()
 	}
-	for _, fault := range []func(){reset, reset, another, reset, reset, frozen, reset, reset} {
+	for _, fault := range []func(){reset, reset, another, reset, a.proxy.HalfOpen, reset, a.proxy.HalfOpen, reset, frozen, reset, reset} {
 		time.Sleep(time.Duration(40+random(60)) * time.Millisecond)
 		before := c.association()
 		fault()

@@ -47,7 +47,7 @@ func (q *queue) executeConnect(s *slot) {
 		return
 	}
 	q.state = queueConnecting
-	b := &binding{cut: q.cut}
+	b := &binding{cut: q.cut, fence: q.fence}
 	ctrl, live, no := q.t.connect(&c, b)
 	if no != nil {
 		q.t.logRefusal(&c, no)

@@ -75,6 +75,9 @@ type binding struct {
 	qid uint16
 	// cut ends the queue's connection. It does not wait.
 	cut func(reason error)
+	// fence calls its argument when the commands that the queue has in hand have
+	// left the backends. It does not wait.
+	fence func(done func())
 	// lost: the connection has ended or is about to. Under the subsystem's mutex.
 	lost bool
 }
@@ -270,6 +273,9 @@ func (c *controller) lose(b *binding, reason error) {
 // await calls ready when the Connect of this controller may be answered, or has
 // waited too long.
 func (c *controller) await(live bool, limit time.Duration, ready func(error)) {
+	if live {
+		c.sub.fenceOthers(c)
+	}
 	a := c.sub.order.admit(c.host, live, limit, ready)
 	c.sub.mu.Lock()
 	c.admission = a

@@ -100,6 +100,34 @@ func TestWritesOfALostConnection(t *testing.T) {
 	}
 }
 
+// TestWritesOfAHalfOpenConnection protects data from connections that only the host
+// knows to be lost: what they have in hand is done before the host's next controller
+// can do I/O.
+func TestWritesOfAHalfOpenConnection(t *testing.T) {
+	e, h, _, q, _ := heldWrite(t)
+	again, err := e.dial(0, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := connectData(wire.CNTLIDDynamic)
+	copy(again.data(wire.ConnectDataSize), d.Append(nil))
+	connect := wire.Connect{SQSize: 31}.SQE()
+	connect.SGL = again.keyed(wire.ConnectDataSize)
+	again.send(connect, nil)
+	time.Sleep(3 * settleTime)
+	if len(again.recvs) != 0 {
+		t.Fatal("the Connect was answered while a write of the host was in hand")
+	}
+	close(h.let)
+	cqe, err := again.answer()
+	if err != nil || !cqe.Status.OK() {
+		t.Fatalf("%v, %v", cqe.Status, err)
+	}
+	if cqe, err := q.answer(); err != nil || !cqe.Status.OK() {
+		t.Errorf("the held write: %v, %v", cqe.Status, err)
+	}
+}
+
 // TestConnectDoesNotWaitForEver protects a host from waiting for a disk that hangs,
 // and that it may try again.
 func TestConnectDoesNotWaitForEver(t *testing.T) {
