@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func (s *session) claim(c *cli.Context, nqn string, device deviceChoice) (done b
 	}
 	s.dir = dir
 	if device.wanted {
-		s.lock, err = registry.Lock(dir, nqn)
+		s.lock, err = lockDevices(nqn)
 		if !errors.Is(err, registry.ErrLocked) {
 			return false, err
 		}
@@ -55,9 +56,21 @@ func (s *session) claim(c *cli.Context, nqn string, device deviceChoice) (done b
 	case found:
 		return false, fmt.Errorf("%s is connected already: %s, process %d (--idempotent makes that a success)", nqn, names(e.Disks), e.PID)
 	case device.wanted:
-		return false, fmt.Errorf("another process is connecting %s", nqn)
+		return false, fmt.Errorf("another process is connecting %s as kernel devices, or has it in another runtime folder", nqn)
 	}
 	return false, nil
+}
+
+// deviceLocks is where the locks of kernel devices are, whatever the runtime folder of
+// a process is: the devices are the same for all.
+const deviceLocks = "/run/rbd"
+
+// lockDevices makes this process the only one with kernel devices of a subsystem.
+func lockDevices(nqn string) (*os.File, error) {
+	if err := os.MkdirAll(deviceLocks, 0o700); err != nil {
+		return nil, fmt.Errorf("kernel devices: %w", err)
+	}
+	return registry.Lock(deviceLocks, escapeNQN(nqn))
 }
 
 // release gives the claim up.

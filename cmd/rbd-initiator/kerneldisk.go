@@ -39,11 +39,15 @@ func parseDevice(text string) (d deviceChoice, err error) {
 	return deviceChoice{wanted: true, index: index}, nil
 }
 
-// identifier marks a kernel device as a remote disk: it is the device's name below
-// /dev/disk/by-id, so that what a file name or udev can't have is escaped as \xNN.
+// identifier marks a kernel device as a remote disk. It is the device's name below
+// /dev/disk/by-id.
 func identifier(nqn string, nsid uint32) string {
+	return fmt.Sprintf("%s%s-%d", identifierPrefix, escapeNQN(nqn), nsid)
+}
+
+// escapeNQN writes what a file name or udev can't have as \xNN.
+func escapeNQN(nqn string) string {
 	var b strings.Builder
-	b.WriteString(identifierPrefix)
 	for _, c := range []byte(nqn) {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._:+=@", c) >= 0:
@@ -52,7 +56,6 @@ func identifier(nqn string, nsid uint32) string {
 			fmt.Fprintf(&b, `\x%02x`, c)
 		}
 	}
-	fmt.Fprintf(&b, "-%d", nsid)
 	return b.String()
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -28,8 +30,12 @@ func listCommand() *cli.Command {
 	}
 }
 
-// stateLeftBehind is the state of a device whose process is dead.
-const stateLeftBehind = "left behind"
+// States of devices of which no process in our runtime folder knows.
+const (
+	stateLeftBehind = "left behind" // its process is dead
+	stateElsewhere  = "served"      // by a process with another runtime folder
+	stateUnknown    = "not known"   // to this user
+)
 
 // listed is one line of the list.
 type listed struct {
@@ -98,10 +104,22 @@ func connected(ctx context.Context) ([]listed, error) {
 			}
 		} else {
 			l.NQN, l.NSID = parseIdentifier(d.Backend)
+			l.State = stateOf(l.NQN)
 		}
 		all = append(all, l)
 	}
 	return all, nil
+}
+
+// stateOf finds out whether somebody has the kernel devices of a subsystem.
+func stateOf(escapedNQN string) string {
+	switch locked, err := registry.Locked(deviceLocks, escapedNQN); {
+	case locked:
+		return stateElsewhere
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return stateUnknown
+	}
+	return stateLeftBehind
 }
 
 // entries are those of the runtime folder. Where there is none, nothing is

@@ -13,6 +13,18 @@ import (
 // ErrLocked tells that another process has the lock.
 var ErrLocked = errors.New("locked by another process")
 
+// Locked says whether a process has the lock of a name.
+func Locked(dir, name string) (bool, error) {
+	f, err := Lock(dir, name)
+	switch {
+	case errors.Is(err, ErrLocked):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	return false, f.Close()
+}
+
 // Lock locks a name in a folder, until the file is closed or the process ends.
 func Lock(dir, name string) (*os.File, error) {
 	path := filepath.Join(dir, fmt.Sprintf("lock-%x", sha256.Sum256([]byte(name))))

@@ -109,6 +109,11 @@ func TestLock(t *testing.T) {
 	if _, err := Lock(dir, "nqn.a"); !errors.Is(err, ErrLocked) {
 		t.Fatalf("locked twice: %v", err)
 	}
+	for name, want := range map[string]bool{"nqn.a": true, "nqn.b": false} {
+		if got, err := Locked(dir, name); err != nil || got != want {
+			t.Errorf("%s is locked: %v, %v; want %v", name, got, err, want)
+		}
+	}
 	other, err := Lock(dir, "nqn.b")
 	if err != nil {
 		t.Fatal(err)
