@@ -65,7 +65,7 @@ const identifierPrefix = "rbd-"
 // kernelDisk is a namespace with its kernel device.
 type kernelDisk struct {
 	nsid       uint32
-	ns         *initiator.Namespace // the session's loop alone uses it
+	ns         *initiator.Namespace
 	attachment *kernel.Attachment
 	conns      int
 }
@@ -154,28 +154,17 @@ func releaseAll(disks []*kernelDisk) (err error) {
 	return err
 }
 
-// follow gives the device the size that its namespace has now. What it refuses is
-// logged: the device stays as it is. The error is for a namespace that is another
-// disk now, which must not get what was meant for the old one.
-func (d *kernelDisk) follow(ctrl *initiator.Controller, log *slog.Logger) error {
-	ns, err := ctrl.Namespace(d.nsid)
-	if err != nil {
-		return nil // it is gone, and may come back: requests fail meanwhile
-	}
-	before, now := d.ns.Info(), ns.Info()
-	if before.UUID != now.UUID || before.NGUID != now.NGUID || before.EUI64 != now.EUI64 || before.BlockSize != now.BlockSize {
-		return fmt.Errorf("namespace %d is another disk now (UUID %s, was %s)", now.NSID, now.UUID, before.UUID)
-	}
-	d.ns = ns
-	size, old := now.Size, d.attachment.Size()
+// resize gives the device the size that its namespace has now. What it refuses is
+// logged: the device stays as it is.
+func (d *kernelDisk) resize(log *slog.Logger) {
+	size, old := d.ns.Size(), d.attachment.Size()
 	if size == old {
-		return nil
+		return
 	}
 	if err := d.attachment.Resize(size); err != nil {
 		log.Error("the namespace has another size, and its device keeps the old one", "device", d.attachment.Path(),
-			"nsid", now.NSID, "namespace", size, "device_size", old, "err", err)
-		return nil
+			"nsid", d.nsid, "namespace", size, "device_size", old, "err", err)
+		return
 	}
-	log.Info("device resized", "device", d.attachment.Path(), "nsid", now.NSID, "from", old, "to", size)
-	return nil
+	log.Info("device resized", "device", d.attachment.Path(), "nsid", d.nsid, "from", old, "to", size)
 }

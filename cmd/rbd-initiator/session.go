@@ -116,8 +116,8 @@ func (s *session) loop(ctx context.Context, entry *registry.Server, served chan 
 			// The listeners are closed, and a device is still in use.
 			served = nil
 		case <-s.changed:
-			if err := s.follow(); err != nil {
-				return err
+			for _, d := range s.attached() {
+				d.resize(s.log)
 			}
 			s.update(entry)
 		case <-s.gone:
@@ -134,26 +134,6 @@ func (s *session) loop(ctx context.Context, entry *registry.Server, served chan 
 			s.update(entry)
 		}
 	}
-}
-
-// follow gives the devices what their namespaces are now. A device whose namespace
-// has become another disk is detached, whoever uses it; with the last one the
-// session ends.
-func (s *session) follow() error {
-	for _, d := range s.attached() {
-		err := d.follow(s.ctrl, s.log)
-		if err == nil {
-			continue
-		}
-		s.log.Error("device detached", "device", d.attachment.Path(), "err", err)
-		if ferr := s.force(func(x *kernelDisk) bool { return x == d }); ferr != nil {
-			s.log.Error("detach", "err", ferr)
-		}
-		if s.empty() {
-			return err
-		}
-	}
-	return nil
 }
 
 // update renews what is known of this process when it is dead.
