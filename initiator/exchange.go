@@ -59,9 +59,7 @@ func newExchange(slots int) *exchange {
 		finished: make([]*Request, 0, slots),
 		noZeroes: make(map[uint32]bool),
 	}
-	for i := slots - 1; i >= 0; i-- {
-		x.free = append(x.free, uint16(i))
-	}
+	x.retreat()
 	return x
 }
 
@@ -215,17 +213,17 @@ func (x *exchange) overdue(now, limit uint32) *Request {
 }
 
 // retreat takes all requests out of a connection that has ended: those that are
-// out, and those that wait. Nothing may come after.
+// out, and those that wait. What it leaves is idle.
 func (x *exchange) retreat() []*Request {
 	var all []*Request
-	for i := range x.slots {
-		if r := x.slots[i].req; r != nil {
-			x.slots[i].req = nil
-			all = append(all, r)
+	x.lagging, x.held, x.free = 0, 0, x.free[:0]
+	for i := len(x.slots) - 1; i >= 0; i-- {
+		s := &x.slots[i]
+		if s.req != nil {
+			all = append(all, s.req)
 		}
+		*s = slot{gen: s.gen}
+		x.free = append(x.free, uint16(i))
 	}
-	for x.head != nil {
-		all = append(all, x.dequeue())
-	}
-	return all
+	return append(all, x.takeAll()...)
 }

@@ -270,6 +270,9 @@ func TestQueueVia(t *testing.T) {
 	if got := offsets(s); !slices.Equal(got, []uint64{0, 512}) {
 		t.Fatalf("offsets %v", got)
 	}
+	if !f.q.idle() {
+		t.Error("the queue without a connection is not idle")
+	}
 	cl := newCall()
 	cl.req = *f.req(nil, OpRead, 1024, 512)
 	cl.start(f.q)

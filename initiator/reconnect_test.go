@@ -410,14 +410,14 @@ func TestReconnectIdentity(t *testing.T) {
 }
 
 // Protects queues from a target that grants another number of them, and smaller
-// ones, than before: all go on.
+// ones, than before: all go on, and Close ends in order.
 func TestReconnectOtherLimits(t *testing.T) {
 	a := newAway(t)
 	disk := ram(t, 8<<20, 512)
 	a.serve(target.Config{IOQueues: 4, QueueDepth: 64}, anyHost, disk1(disk))
 	c := a.connect(Options{Queues: 8, QueueSize: 64})
 	for _, cfg := range []target.Config{
-		{IOQueues: 4, QueueDepth: 64}, {IOQueues: 1, QueueDepth: 4, InCapsuleBytes: 4096}, {IOQueues: 3, QueueDepth: 32}, {IOQueues: 8, QueueDepth: 128},
+		{IOQueues: 4, QueueDepth: 64}, {IOQueues: 1, QueueDepth: 4, InCapsuleBytes: 4096}, {IOQueues: 3, QueueDepth: 32}, {IOQueues: 8, QueueDepth: 128}, {IOQueues: 2, QueueDepth: 16},
 	} {
 		a.serve(cfg, anyHost, disk1(disk))
 		if got := len(c.Queues()); got != 4 {
