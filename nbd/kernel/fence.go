@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -70,37 +71,28 @@ const (
 	drop            // this connection is shut down
 )
 
-// look decides for q.
+// look decides for q. The sockets of connections with nothing in hand need no look:
+// what they get in hand from now on they look after themselves.
 func (f *fence) look(q *fencedQueue) verdict {
 	f.list.RLock()
 	defer f.list.RUnlock()
-	q.polls = q.polls[:0]
+	q.polls = append(q.polls[:0], unix.PollFd{Fd: int32(q.socket)}) // POLLHUP is always told
 	for _, p := range f.queues {
-		q.polls = append(q.polls, unix.PollFd{Fd: int32(p.socket)}) // POLLHUP is always told
-	}
-	for {
-		n, err := unix.Poll(q.polls, 0)
-		if err == nil {
-			if n == 0 {
-				return proceed
-			}
-			break
-		}
-		if err != unix.EINTR {
-			return drop // there is no other error with a sound list
+		if p != q && p.inHand.Load() > 0 {
+			q.polls = append(q.polls, unix.PollFd{Fd: int32(p.socket)})
 		}
 	}
-	v := proceed
-	for i, p := range f.queues {
-		switch {
-		case q.polls[i].Revents == 0:
-		case p == q:
-			return drop
-		case p.inHand.Load() > 0:
-			v = hold
-		}
+	n, err := unix.Poll(q.polls, 0)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Poll(q.polls, 0)
 	}
-	return v
+	switch {
+	case err != nil, q.polls[0].Revents != 0: // with sound descriptors there is no error
+		return drop
+	case n > 0:
+		return hold
+	}
+	return proceed
 }
 
 // pass waits until q may submit its requests, and says whether it may.
