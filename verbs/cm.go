@@ -17,7 +17,8 @@ type CM interface {
 // ConnParam are the parameters of a connection (rdma_conn_param).
 type ConnParam struct {
 	// PrivateData travels with the request or the reply; at most
-	// DeviceAttr.MaxPrivateData bytes.
+	// DeviceAttr.MaxPrivateData bytes. InfiniBand and RoCE don't carry its length:
+	// the receiver sees zeros behind it.
 	PrivateData []byte
 	// ResponderResources is how many RDMA READs of the peer this side can hold.
 	ResponderResources int
@@ -64,7 +65,9 @@ type CMID interface {
 	Disconnect() error
 	// Disconnected is closed when the connection has ended for whatever reason
 	// (RDMA_CM_EVENT_DISCONNECTED) and the QP is in ERR. Err tells why:
-	// ErrDisconnected for an orderly end, else the cause in words.
+	// ErrDisconnected for an orderly end, else the cause in words. A peer whose QP
+	// failed seems to disconnect in order where the transport has no word for it
+	// (InfiniBand, RoCE).
 	Disconnected() <-chan struct{}
 	Err() error
 	LocalAddr() net.Addr

@@ -35,13 +35,18 @@ type cmid struct {
 	// answer takes the events that Connect, Accept and resolving wait for.
 	answer       chan cmEvent
 	disconnected chan struct{}
-	calls        sync.WaitGroup // what uses id and must be done before it is destroyed
+
+	// calls is held for reading by calls of the library with id, which may use its
+	// QP as well, and for writing by those that destroy one of them.
+	calls sync.RWMutex
+	gone  bool // id is destroyed
 
 	mu            sync.Mutex // the innermost but for those of the libraries
 	state         cmState
 	up            bool // the device has a connection that the peer must be told the end of
 	qp            *qp
 	err           error
+	leaving       bool // Disconnect was called here, which is the cause of what follows
 	local, remote net.Addr
 }
 
@@ -74,18 +79,17 @@ func (c *cmid) learn() (idInfo, error) {
 	return info, err
 }
 
-// hold keeps id from being destroyed until calls.Done; false if it is too late.
-func (c *cmid) hold() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.state == stateDestroyed {
-		return false
+// call makes a call of the library with id; false if that is destroyed.
+func (c *cmid) call(f func(id uintptr) error) (done bool, err error) {
+	c.calls.RLock()
+	defer c.calls.RUnlock()
+	if c.gone {
+		return false, nil
 	}
-	c.calls.Add(1)
-	return true
+	return true, f(c.id)
 }
 
-// handle acts on an event of the connection manager, on its goroutine.
+// handleEvent acts on an event of the connection manager, on its goroutine.
 func (c *cmid) handleEvent(e cmEvent) {
 	switch e.event {
 	case cmEstablished:
@@ -128,7 +132,7 @@ func (c *cmid) handleEstablished(e cmEvent) {
 	q := c.qp
 	c.mu.Unlock()
 	if late {
-		_ = c.p.lib.disconnect(c.id)
+		go c.disconnectID()
 		return
 	}
 	if !c.passive && q != nil {
@@ -147,16 +151,21 @@ func (c *cmid) handleDisconnected(e cmEvent) {
 	q := c.qp
 	c.mu.Unlock()
 	cause := verbs.ErrDisconnected
-	if q != nil && q.brokenBefore() {
-		cause = fmt.Errorf("the connection broke: %w", errQPError)
+	if q != nil {
+		if broken := q.broken(); broken != nil {
+			cause = fmt.Errorf("the connection broke: %w", broken)
+		}
 	}
 	c.end(cause)
 	c.tell(e)
-	if c.dev != nil && !c.dev.iwarp && c.hold() { // answers the peer, so that it need not ask again
-		_ = c.p.lib.disconnect(c.id)
-		c.calls.Done()
+	if c.dev != nil && !c.dev.iwarp {
+		go c.disconnectID() // answers the peer, so that it need not ask again
 	}
 }
+
+// disconnectID ends the connection of the device. A device that is gone, or a peer
+// that was faster, makes an error.
+func (c *cmid) disconnectID() { _, _ = c.call(c.p.lib.disconnect) }
 
 // brokenBefore says whether the device has put a QP into ERR by itself.
 func (q *qp) brokenBefore() bool {
@@ -169,12 +178,28 @@ func (q *qp) brokenBefore() bool {
 	return err == nil && state == verbs.QPStateERR
 }
 
+// broken is why a QP was in ERR before its connection ended; nil if it was not.
+func (q *qp) broken() error {
+	if !q.brokenBefore() {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.cause != nil {
+		return q.cause
+	}
+	return errQPError
+}
+
 // end is the end of a connection, for the first cause that is given.
 func (c *cmid) end(cause error) {
 	c.mu.Lock()
 	if c.state >= stateEnded {
 		c.mu.Unlock()
 		return
+	}
+	if c.leaving {
+		cause = verbs.ErrDisconnected
 	}
 	c.state, c.err = stateEnded, cause
 	q := c.qp
@@ -188,16 +213,11 @@ func (c *cmid) end(cause error) {
 // hangUp tells the peer of the end, once.
 func (c *cmid) hangUp() {
 	c.mu.Lock()
-	up := c.up && c.state != stateDestroyed
-	if up {
-		c.up = false
-		c.calls.Add(1)
-	}
+	up := c.up
+	c.up = false
 	c.mu.Unlock()
 	if up {
-		// A device that is gone, or a peer that was faster, makes an error.
-		_ = c.p.lib.disconnect(c.id)
-		c.calls.Done()
+		c.disconnectID()
 	}
 }
 
@@ -208,32 +228,20 @@ func (c *cmid) fail(cause error) {
 }
 
 // failLater is fail for those who hold locks.
-func (c *cmid) failLater(cause error) {
-	if c.hold() {
-		go func() {
-			defer c.calls.Done()
-			c.fail(cause)
-		}()
-	}
-}
+func (c *cmid) failLater(cause error) { go c.fail(cause) }
 
 // suspect waits for the event that tells why work was flushed, and ends the
 // connection if none comes.
 func (c *cmid) suspect() {
 	time.AfterFunc(suspectTime, func() {
-		if q := c.getQP(); q != nil && q.brokenBefore() {
-			c.fail(errQPError)
+		if q := c.getQP(); q != nil {
+			q.examine()
 		}
 	})
 }
 
 // early: a message came before the connection manager's own, which may be lost.
-func (c *cmid) early() {
-	if c.hold() {
-		_ = c.p.lib.established(c.id)
-		c.calls.Done()
-	}
-}
+func (c *cmid) early() { _, _ = c.call(c.p.lib.established) }
 
 // modifiedToError is Modify to ERR.
 func (c *cmid) modifiedToError() {
@@ -247,7 +255,7 @@ func (c *cmid) modifiedToError() {
 	}
 }
 
-// cut ends the connection as its QP is destroyed, and waits for calls that use it.
+// cut ends the connection as its QP is destroyed.
 func (c *cmid) cut() {
 	c.mu.Lock()
 	made := c.state == stateConnecting || c.state == stateConnected
@@ -255,12 +263,21 @@ func (c *cmid) cut() {
 	if made {
 		c.fail(fmt.Errorf("the queue pair was destroyed here: %w", verbs.ErrDisconnected))
 	}
-	c.calls.Wait()
+}
+
+// destroyQP takes the QP from the device.
+func (c *cmid) destroyQP() {
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	c.p.taking.Lock() // an event that is being taken may use the QP
+	defer c.p.taking.Unlock()
+	c.p.lib.destroyQP(c.id)
 }
 
 func (c *cmid) Disconnect() error {
 	c.mu.Lock()
 	state := c.state
+	c.leaving = c.leaving || state == stateConnecting || state == stateConnected
 	c.mu.Unlock()
 	switch state {
 	case stateIdle:
@@ -294,7 +311,9 @@ func (c *cmid) Destroy() error {
 	c.state = stateDestroyed
 	c.mu.Unlock()
 	c.p.unregister(c.handle)
-	c.calls.Wait()
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	c.gone = true
 	if err := c.p.lib.destroyID(c.id); err != nil && (c.dev == nil || !c.dev.removed.Load()) {
 		return wrap("destroy connection", err)
 	}

@@ -75,7 +75,42 @@ func (q *qp) noteError(recv bool, wc *verbs.WC) {
 	if recv {
 		e.queue = "receive"
 	}
+	q.mu.Lock()
+	if q.cause == nil {
+		q.cause = e
+	}
+	q.mu.Unlock()
 	q.id.failLater(e)
+}
+
+// guard asks the device for the QP's state if sends are outstanding and none has
+// completed since the last look.
+func (q *qp) guard() {
+	q.mu.Lock()
+	head := q.sq.head.Load()
+	stuck := q.State() == verbs.QPStateRTS && head == q.guarded && head != q.sq.tail.Load()
+	q.guarded = head
+	q.mu.Unlock()
+	if stuck {
+		q.examine()
+	}
+}
+
+// examine ends the connection if the device has put the QP into ERR by itself. The
+// cause is a completion that nobody has taken, if there is one.
+func (q *qp) examine() {
+	if !q.brokenBefore() {
+		return
+	}
+	q.sendCQ.drain(nil)
+	q.recvCQ.drain(nil)
+	q.mu.Lock()
+	cause := q.cause
+	q.mu.Unlock()
+	if cause == nil {
+		cause = errQPError
+	}
+	q.id.fail(cause)
 }
 
 // enterERR moves the QP to ERR, here and at the device. The mutex is held.
@@ -137,10 +172,9 @@ func (q *qp) bury() {
 	q.mu.Lock()
 	pending := !q.destroyed && (!q.sq.idle() || !q.rq.idle())
 	q.mu.Unlock()
-	if !pending || !q.id.hold() {
+	if !pending {
 		return
 	}
-	defer q.id.calls.Done()
 	q.unmakeNative()
 	q.sendCQ.drain(func() { q.sq.dead.Store(true) })
 	q.recvCQ.drain(func() { q.rq.dead.Store(true) })

@@ -38,7 +38,6 @@ func (c *cmid) begin(passive bool, p verbs.ConnParam) (*qp, error) {
 			p.ResponderResources, p.InitiatorDepth, a.MaxQPRdAtom, a.MaxQPInitRdAtom, verbs.ErrInvalid)
 	}
 	c.state = stateConnecting
-	c.calls.Add(1) // until the call of the library has returned
 	return c.qp, nil
 }
 
@@ -52,7 +51,7 @@ func (c *cmid) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam,
 	}
 	q.allowReads(p.InitiatorDepth)
 	var e cmEvent
-	err = c.call(ctx, func() error { return c.p.lib.connect(c.id, record(p)) })
+	err = c.start(ctx, func(id uintptr) error { return c.p.lib.connect(id, record(p)) })
 	if err == nil {
 		e, err = c.await(ctx)
 	}
@@ -80,7 +79,7 @@ func (c *cmid) Accept(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam, 
 	// returned.
 	q.allowReads(p.InitiatorDepth)
 	q.established()
-	err = c.call(ctx, func() error { return c.p.lib.accept(c.id, record(p)) })
+	err = c.start(ctx, func(id uintptr) error { return c.p.lib.accept(id, record(p)) })
 	if err == nil {
 		_, err = c.await(ctx)
 	}
@@ -97,17 +96,19 @@ func record(p verbs.ConnParam) connRecord {
 		initiatorDepth: uint8(p.InitiatorDepth), retryCount: retryCount, rnrRetryCount: rnrRetryCount}
 }
 
-// call runs a function of the library that some drivers let wait for the peer, and
-// does not wait longer than ctx. begin has counted it.
-func (c *cmid) call(ctx context.Context, f func() error) error {
+// start makes a call of the library that some drivers let wait for the peer, and
+// waits for it, but not longer than ctx.
+func (c *cmid) start(ctx context.Context, f func(id uintptr) error) error {
 	if ctx.Err() != nil {
-		c.calls.Done()
 		return ctx.Err()
 	}
 	result := make(chan error, 1)
 	go func() {
-		defer c.calls.Done()
-		result <- f()
+		done, err := c.call(f)
+		if !done {
+			err = verbs.ErrClosed
+		}
+		result <- err
 	}()
 	select {
 	case err := <-result:
@@ -195,7 +196,7 @@ func (c *cmid) Reject(privateData []byte) error {
 	case len(privateData) > c.dev.attr.MaxPrivateData:
 		return fmt.Errorf("reject: %d bytes of private data, the limit is %d: %w", len(privateData), c.dev.attr.MaxPrivateData, verbs.ErrInvalid)
 	}
-	err := c.p.lib.reject(c.id, privateData)
+	_, err := c.call(func(id uintptr) error { return c.p.lib.reject(id, privateData) })
 	if err != nil {
 		err = wrap("reject", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +29,9 @@ const (
 	privateDataIWARP = 251
 )
 
+// guardTime is how often QPs are looked after whose sends don't complete.
+const guardTime = time.Second
+
 // device is a context that librdmacm has opened.
 type device struct {
 	p       *Provider
@@ -45,6 +49,7 @@ type device struct {
 
 	mu         sync.Mutex // of what follows, and of changes to qps
 	generation uint32
+	guarding   bool
 	cqs        map[uint64]*cq
 }
 
@@ -219,7 +224,29 @@ func (d *device) addQP(q *qp) error {
 	q.key = d.generation<<placeBits | uint32(place)
 	table[place] = q
 	d.qps.Store(&table)
+	if !d.guarding {
+		d.guarding = true
+		time.AfterFunc(guardTime, d.guard)
+	}
 	return nil
+}
+
+// guard looks now and then, as long as there are QPs, for one that the device has
+// put into ERR without an event: programs that don't poll the send queue while
+// all is well would not learn of it.
+func (d *device) guard() {
+	found := false
+	for _, q := range *d.qps.Load() {
+		if q != nil {
+			found = true
+			q.guard()
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.guarding = found; found {
+		time.AfterFunc(guardTime, d.guard)
+	}
 }
 
 func (d *device) removeQP(q *qp) {

@@ -61,7 +61,8 @@
 // InfiniBand and RoCE a peer whose QP has failed looks like one that disconnects.
 //
 //	cq.mu > qp.mu > cmid.mu, softQueue's         Provider.mu > device.mu
-//	cmid.calls counts who uses the rdma_cm_id; Destroy waits for them
+//	cmid.calls, Provider.taking          calls of the library against destruction:
+//	                                     taken first, with none of the others held
 //
 // # Memory
 //

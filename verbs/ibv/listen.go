@@ -57,51 +57,64 @@ func (p *Provider) listenAddresses(ctx context.Context, o params, addr verbs.Add
 }
 
 func (p *Provider) listenOn(addr verbs.Addr, o params, at netip.AddrPort) (*listener, error) {
-	l := &listener{p: p, handle: p.nextHandle(), addr: addr, requests: make(chan *cmid, maxPending), closed: make(chan struct{})}
-	var err error
-	if l.id, err = p.lib.createID(p.channel, l.handle); err != nil {
-		return nil, wrap("connection identifier", err)
-	}
+	l := &listener{p: p, handle: p.nextHandle(), params: o, at: at, addr: addr, requests: make(chan *cmid, maxPending), closed: make(chan struct{})}
 	p.register(l.handle, l)
-	if err := l.listen(o, at); err != nil {
-		return nil, errors.Join(err, l.Close())
+	if err := l.listen(); err != nil {
+		p.unregister(l.handle)
+		return nil, err
+	}
+	l.addr.Port = strconv.Itoa(int(l.at.Port()))
+	if l.addr.Host == "" && !at.Addr().IsUnspecified() {
+		l.addr.Host = at.Addr().String()
 	}
 	return l, nil
 }
 
-func (l *listener) listen(o params, at netip.AddrPort) error {
+// listen makes an rdma_cm_id that listens.
+func (l *listener) listen() error {
+	id, err := l.p.lib.createID(l.p.channel, l.handle)
+	if err != nil {
+		return wrap("connection identifier", err)
+	}
+	port, err := l.bind(id)
+	if err != nil {
+		return errors.Join(err, l.p.lib.destroyID(id))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id, l.at = id, netip.AddrPortFrom(l.at.Addr(), port)
+	return nil
+}
+
+// bind lets id listen on the address, and returns the port that was taken.
+func (l *listener) bind(id uintptr) (uint16, error) {
 	lib := l.p.lib
-	if o.tos >= 0 {
-		if err := lib.setTOS(l.id, uint8(o.tos)); err != nil {
-			return wrap("set the type of service", err)
+	if l.params.tos >= 0 {
+		if err := lib.setTOS(id, uint8(l.params.tos)); err != nil {
+			return 0, wrap("set the type of service", err)
 		}
 	}
-	s, err := newSockaddr(at)
+	s, err := newSockaddr(l.at)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := lib.bind(l.id, s); err != nil {
-		return explainBind(at.Addr(), err)
+	if err := lib.bind(id, s); err != nil {
+		return 0, explainBind(l.at.Addr(), err)
 	}
-	info := lib.queryID(l.id)
-	if o.device != "" && info.context != 0 {
+	if info := lib.queryID(id); l.params.device != "" && info.context != 0 {
 		d, err := l.p.device(info.context)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if d.name != o.device {
-			return fmt.Errorf("%s is an address of device %s, not %s: %w", at.Addr(), d.name, o.device, verbs.ErrInvalid)
+		if d.name != l.params.device {
+			return 0, fmt.Errorf("%s is an address of device %s, not %s: %w", l.at.Addr(), d.name, l.params.device, verbs.ErrInvalid)
 		}
 	}
-	if err := lib.listen(l.id, maxPending); err != nil {
-		return explainBind(at.Addr(), err)
+	if err := lib.listen(id, maxPending); err != nil {
+		return 0, explainBind(l.at.Addr(), err)
 	}
-	info = lib.queryID(l.id)
-	l.addr.Port = strconv.Itoa(int(info.src.addrPort().Port()))
-	if l.addr.Host == "" && !at.Addr().IsUnspecified() {
-		l.addr.Host = at.Addr().String()
-	}
-	return nil
+	info := lib.queryID(id)
+	return info.src.addrPort().Port(), nil
 }
 
 // explainBind says what is usually behind an error of binding.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
+	"time"
 
 	"rbd/verbs"
 )
@@ -12,18 +14,25 @@ import (
 // maxPending bounds the requests that wait for GetRequest, and for the kernel.
 const maxPending = 256
 
+// relistenTime is how often a listener whose device was removed looks whether its
+// address is there again.
+const relistenTime = 500 * time.Millisecond
+
 // listener is an rdma_cm_id that listens.
 type listener struct {
 	p        *Provider
 	handle   uint64
-	id       uintptr
+	params   params
+	at       netip.AddrPort // with the port that was taken
 	addr     verbs.Addr
 	requests chan *cmid
 	closed   chan struct{}
 
-	mu   sync.Mutex
-	done bool
-	err  error // why it listens no more
+	mu sync.Mutex
+	id uintptr // 0 while the device is gone
+	// again listens again, until it succeeds or the listener is closed.
+	again sync.WaitGroup
+	done  bool
 }
 
 // handleEvent takes a connection request, on the goroutine of the events.
@@ -32,7 +41,36 @@ func (l *listener) handleEvent(e cmEvent) {
 	case cmConnectRequest:
 		l.take(e)
 	case cmDeviceRemoval:
-		l.stop(fmt.Errorf("listen on %s: %w", l.addr, errDeviceRemoved))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !l.done {
+			l.again.Go(l.relisten)
+		}
+	}
+}
+
+// relisten gives the removed device up, which waits for that, and listens again
+// when a device has the address.
+func (l *listener) relisten() {
+	l.mu.Lock()
+	old := l.id
+	l.id = 0
+	l.mu.Unlock()
+	if old == 0 {
+		return
+	}
+	_ = l.p.lib.destroyID(old) // of a device that is gone
+	tick := time.NewTicker(relistenTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.closed:
+			return
+		case <-tick.C:
+			if l.listen() == nil {
+				return
+			}
+		}
 	}
 }
 
@@ -89,33 +127,25 @@ func (l *listener) GetRequest(ctx context.Context) (verbs.CMID, error) {
 	}
 }
 
-func (l *listener) ended() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return l.err
-	}
-	return fmt.Errorf("listener on %s: %w", l.addr, verbs.ErrClosed)
-}
-
-// stop ends GetRequest; false if it has been stopped.
-func (l *listener) stop(cause error) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.done {
-		return false
-	}
-	l.done, l.err = true, cause
-	close(l.closed)
-	return true
-}
+func (l *listener) ended() error { return fmt.Errorf("listener on %s: %w", l.addr, verbs.ErrClosed) }
 
 func (l *listener) Close() error {
-	stopped := l.stop(nil)
-	if !l.p.unregister(l.handle) {
+	l.mu.Lock()
+	if l.done {
+		l.mu.Unlock()
 		return fmt.Errorf("close listener: %w", verbs.ErrClosed)
 	}
-	err := l.p.lib.destroyID(l.id)
+	l.done = true
+	close(l.closed)
+	l.mu.Unlock()
+	l.again.Wait()
+	l.p.unregister(l.handle)
+	var err error
+	if l.id != 0 {
+		if e := l.p.lib.destroyID(l.id); e != nil {
+			err = wrap("close listener", e)
+		}
+	}
 	for {
 		select {
 		case c := <-l.requests:
@@ -123,10 +153,6 @@ func (l *listener) Close() error {
 			continue
 		default:
 		}
-		break
+		return err
 	}
-	if err != nil && stopped {
-		return wrap("close listener", err)
-	}
-	return nil
 }

@@ -27,6 +27,8 @@ type Provider struct {
 	opening sync.Mutex // of open
 	lib     library    // nil until open has succeeded
 	channel uintptr    // of events
+	// taking is held for reading while an event is taken, which may change a QP.
+	taking sync.RWMutex
 
 	mu      sync.Mutex
 	devices map[uintptr]*device // by context
@@ -83,7 +85,11 @@ func (p *Provider) open() error {
 // long as the process lives.
 func (p *Provider) dispatch(events *eventFD) {
 	var e cmEvent
-	take := func(uintptr) bool { return p.lib.cmEvent(p.channel, &e) == nil }
+	take := func(uintptr) bool {
+		p.taking.RLock()
+		defer p.taking.RUnlock()
+		return p.lib.cmEvent(p.channel, &e) == nil
+	}
 	for events.wait(take) == nil {
 		p.mu.Lock()
 		sink := p.sinks[e.handle]

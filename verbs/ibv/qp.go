@@ -30,12 +30,14 @@ type qp struct {
 
 	mu        sync.Mutex // of posting and of states; before soft.Mutex of a CQ
 	destroyed bool
-	readDepth int // RDMA READs that the peer allows at a time
+	cause     error // the first work request that failed
+	readDepth int   // RDMA READs that the peer allows at a time
 	held      []heldWR
 	sends     []sendRecord
 	recvs     []recvRecord
 	sges      []verbs.SGE
 	flushing  *time.Timer
+	guarded   uint32 // where sq.head was at the last look
 
 	unmake sync.Once // takes the QP from the device
 	ending sync.Once // Destroy
@@ -204,5 +206,5 @@ func (q *qp) Destroy() error {
 
 // unmakeNative takes the QP from the device: it does no more work of it then.
 func (q *qp) unmakeNative() {
-	q.unmake.Do(func() { q.dev.lib.destroyQP(q.id.id) })
+	q.unmake.Do(q.id.destroyQP)
 }

@@ -229,9 +229,9 @@ func testConnectCancelled(t *testing.T, e *Env) {
 // Protects from servers that never answer a request.
 func testConnectTimeout(t *testing.T, e *Env) {
 	l := e.Listen()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*calm)
-	defer cancel()
 	c := e.Active(l.Addr(), nil)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*calm)
+	defer cancel()
 	connected := e.Go(func() error { return c.Connect(ctx) })
 	e.GetRequest(l)
 	err := connected()

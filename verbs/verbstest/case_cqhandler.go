@@ -141,13 +141,16 @@ func testHandlerPosts(t *testing.T, e *Env) {
 				if err := (*s).QP.PostRecv([]verbs.RecvWR{{}}); err != nil {
 					t.Errorf("post a receive in the handler: %v", err)
 				}
-				if err := (*s).QP.PostSend([]verbs.SendWR{{}}); err != nil {
+				if err := (*s).QP.PostSend([]verbs.SendWR{{Flags: verbs.SendSignaled}}); err != nil {
 					t.Errorf("post a send in the handler: %v", err)
 				}
 			}
 		}
 	}
-	p := e.Pair(func(c, s *SideOpts) { c.OnRecv, s.OnRecv = bounce(&client), bounce(&server) })
+	sent := func([]verbs.WC) {} // who takes the completion frees the slot of the queue
+	p := e.Pair(func(c, s *SideOpts) {
+		c.OnRecv, s.OnRecv, c.OnSend, s.OnSend = bounce(&client), bounce(&server), sent, sent
+	})
 	client, server = p.Client, p.Server
 	ready.Done()
 	for _, s := range []*Side{client, server} {

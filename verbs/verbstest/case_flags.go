@@ -52,7 +52,7 @@ func testUnsignaledError(t *testing.T, e *Env) {
 	p := e.Pair(nil)
 	mem := p.Client.Buffer(64, 1)
 	p.Client.Post(verbs.SendWR{ID: 5, SGEs: []verbs.SGE{mem.SGE(1, 64)}})
-	p.Client.Send.Fails(5, verbs.WCLocProtErr)
+	p.Client.Send.Fails(5, e.localFault()...)
 	p.Ended()
 }
 

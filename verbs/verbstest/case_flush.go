@@ -94,8 +94,11 @@ func testFlushAfterError(t *testing.T, e *Env) {
 	if err := p.Client.QP.Modify(verbs.QPStateRTS); err != nil {
 		t.Fatal(err)
 	}
-	p.Client.Send.OK(1, verbs.WCSend)
-	p.Client.Send.Fails(3, verbs.WCLocProtErr)
+	wc := p.Client.Send.Fails(1, append(e.executed(), verbs.WCSuccess)...)
+	if wc.Status != verbs.WCSuccess {
+		p.Client.Send.Flushed(2, 1)
+	}
+	p.Client.Send.Fails(3, e.localFault()...)
 	p.Client.Send.Flushed(4, 2)
 	p.Client.Recv.Flushed(50, 3)
 	p.Ended()

@@ -21,7 +21,7 @@ func tooSmall(e *Env, n, room int) {
 		p.Client.PostEmptyRecvs(70, 2)
 		p.Server.PostRecv(verbs.RecvWR{ID: 1, SGEs: []verbs.SGE{to.SGE(0, room/2), to.SGE(room/2, room-room/2)}}, verbs.RecvWR{ID: 2, SGEs: to.All()})
 		p.Client.Post(verbs.SendWR{ID: 3, Flags: verbs.SendSignaled, SGEs: from.All()})
-		p.Server.Recv.Fails(1, verbs.WCLocLenErr)
+		p.Server.Recv.Fails(1, e.receiveFault(verbs.WCLocLenErr)...)
 		p.Server.Recv.Flushed(2, 1)
 		p.Client.Send.Fails(3, verbs.WCRemOpErr, verbs.WCRemInvReqErr, verbs.WCSuccess)
 		wantBroken(p)

@@ -20,6 +20,14 @@ type Fabric struct {
 	// reads and says no more until the test ends. It returns its address. Nil
 	// where the fabric has no such thing.
 	NotRDMA func(t testing.TB, greeting []byte) verbs.Addr
+	// SilentFaults: the transport has no word for a fault of one side's own, so that
+	// the other side sees the connection end in order (InfiniBand, RoCE).
+	SilentFaults bool
+	// VagueErrors: the device tells less than it could, as Linux's rxe does. A send
+	// request whose SGE can't be used completes as flushed, and so do those before
+	// it that were not acknowledged yet; a receive that does not fit completes with
+	// LOC_QP_OP_ERR; and a READ may leave a part of its data behind when it fails.
+	VagueErrors bool
 }
 
 // Case is one test of the suite.
