@@ -6,7 +6,7 @@ BIN      := $(CURDIR)/bin
 FUZZTIME ?= 8s
 LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
 
-.PHONY: all build demo test bench tools verify unit fuzz e2e vm-test vm cover clean
+.PHONY: all build demo test bench tools verify matrix unit fuzz e2e vm-test vm cover clean
 
 all: build
 
@@ -23,7 +23,7 @@ demo: build
 
 # test is the ladder but for the virtual machines; it takes about ten minutes on
 # two cores.
-test: tools verify unit fuzz e2e
+test: tools verify matrix unit fuzz e2e
 
 # tools installs the real peers that the tests talk to (Debian, Ubuntu).
 tools:
@@ -36,6 +36,10 @@ verify:
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(LINT) run ./...
+
+# matrix builds the programs with and without cgo and the headers of rdma-core.
+matrix:
+	$(GO) test -count=1 -timeout 10m ./tests/build
 
 # unit runs every package's tests with the race detector, in random order, and
 # once without it: the checks for allocations mean something only then.
