@@ -9,10 +9,6 @@ import (
 	"rbd/verbs"
 )
 
-// errBuiltWithout: the program has no way to call rdma-core.
-var errBuiltWithout = errors.New("this program was built without cgo (CGO_ENABLED=0 or -tags nordma) and can't use RDMA devices; " +
-	"use one that was built with cgo, or iwarp://, which needs no device")
-
 // errDeviceRemoved is why a connection ended whose device is gone.
 var errDeviceRemoved = errors.New("the RDMA device was removed")
 
@@ -35,11 +31,12 @@ func (e *missingLibraryError) Error() string {
 	return fmt.Sprintf("rdma-core is not installed (%s); install it with: apt install libibverbs1 librdmacm1 ibverbs-providers", e.why)
 }
 
-// sentinel finds the error of package verbs that callers decide by.
+// sentinel finds the error of package verbs that callers decide by; nil if there is
+// none.
 func sentinel(err error) error {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
-		return err
+		return nil
 	}
 	switch errno {
 	case unix.EINVAL:
@@ -51,12 +48,12 @@ func sentinel(err error) error {
 	case unix.EOPNOTSUPP, unix.ENOSYS:
 		return verbs.ErrNotSupported
 	}
-	return err
+	return nil
 }
 
 // wrap says what failed, with the errno's own words, so that both can be found.
 func wrap(what string, err error) error {
-	if s := sentinel(err); s != err {
+	if s := sentinel(err); s != nil {
 		return fmt.Errorf("%s: %w (%w)", what, s, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)

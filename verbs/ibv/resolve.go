@@ -250,7 +250,7 @@ func (c *cmid) awaitEvent(ctx context.Context, want cmEventType) error {
 
 // explainResolve says what is usually behind an error of resolving.
 func explainResolve(dst netip.AddrPort, src netip.Addr, err error) error {
-	hint := ""
+	var hint string
 	switch {
 	case errors.Is(err, unix.ENODEV):
 		hint = fmt.Sprintf("no RDMA device is on the way to %s; `rbd-target devices` lists the devices and their addresses, "+
