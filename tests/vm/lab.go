@@ -23,6 +23,10 @@ type Lab struct {
 // programs are built for the guest and put into its path.
 var programs = []string{"rbd/cmd/rbd-target", "rbd/cmd/rbd-initiator", "rbd/tests/vm/cmd/vmagent", "rbd/tests/vm/cmd/vmtarget"}
 
+// conformance is the package whose tests run in the guest as ibv.test: it has RDMA
+// devices.
+const conformance = "rbd/verbs/ibv"
+
 // DefaultSeries is the kernel that the scenarios are for. RBD_VM_KERNEL chooses another.
 const DefaultSeries = "6.12"
 
@@ -38,14 +42,24 @@ func NewLab(ctx context.Context, dir string, log func(format string, args ...any
 		return nil, fmt.Errorf("initial RAM disk: %w", err)
 	}
 	bin := filepath.Join(l.Share(), "bin") + string(filepath.Separator)
-	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", bin}, programs...)...)
-	build.Dir = sourceDir()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the programs: %w\n%s", err, out)
+	for _, args := range [][]string{
+		append([]string{"build", "-o", bin}, programs...),
+		{"test", "-c", "-o", bin, conformance},
+	} {
+		// With cgo, as users build them: rdma-core is reached by it. The guest has
+		// the host's libraries.
+		build := exec.CommandContext(ctx, "go", args...)
+		build.Dir = sourceDir()
+		build.Env = append(os.Environ(), "CGO_ENABLED=1")
+		if out, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build the programs: %w\n%s", err, out)
+		}
 	}
 	if err := os.CopyFS(filepath.Join(l.Share(), "scenarios"), os.DirFS(ScenarioDir())); err != nil {
 		return nil, fmt.Errorf("copy the scenarios: %w", err)
+	}
+	if err := os.CopyFS(filepath.Join(l.Share(), "packaging"), os.DirFS(filepath.Join(sourceDir(), "..", "..", "packaging"))); err != nil {
+		return nil, fmt.Errorf("copy the udev rules: %w", err)
 	}
 	return l, nil
 }
