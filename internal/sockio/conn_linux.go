@@ -42,6 +42,7 @@ type Conn struct {
 	fd            descriptor
 	local, remote net.Addr
 	r, w          side
+	mode          blockingMode
 }
 
 // side is one direction: its system call, and its waits.
@@ -79,6 +80,7 @@ func New(c NetConn) (*Conn, error) {
 		return nil, fmt.Errorf("take over a socket: %w", err)
 	}
 	k.fd.fd = fd
+	k.r.park.mode, k.w.park.mode = &k.mode, &k.mode
 	k.fd.done = func() { k.r.park.close(); k.w.park.close() }
 	if err := k.r.park.reserve(fd); err != nil {
 		k.Close()

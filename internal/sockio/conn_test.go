@@ -3,6 +3,7 @@ package sockio_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -239,5 +240,44 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	}
 	if after := count(); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+// Both sides may wait for long at the same time, and each may begin and end while the
+// other does: what one does to the socket must not disturb the other.
+func TestBothSidesWait(t *testing.T) {
+	a, b := pair(t)
+	full := make([]byte, 64<<10)
+	for {
+		if _, err := a.TryWritev(iovecs(full), false); errors.Is(err, sockio.ErrWouldBlock) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const rounds = 2000
+	side := func(deadline func(time.Time) error, wait func() error) error {
+		for i := range rounds {
+			if err := deadline(time.Now().Add(100 * time.Microsecond)); err != nil {
+				return err
+			}
+			if err := wait(); !errors.Is(err, os.ErrDeadlineExceeded) {
+				return fmt.Errorf("wait %d: %w", i, err)
+			}
+		}
+		return nil
+	}
+	writer := make(chan error, 1)
+	go func() { writer <- side(a.SetWriteDeadline, a.WaitWritable) }()
+	if err := errors.Join(side(a.SetReadDeadline, a.WaitReadable), <-writer); err != nil {
+		t.Fatal(err)
+	}
+	// And afterwards the socket is as it was: a busy reader waits in its system call.
+	go func() { _, _ = b.TryWritev(iovecs([]byte("x")), false) }()
+	if err := a.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.Readv(iovecs(full)); n != 1 || err != nil {
+		t.Fatalf("read: %d, %v", n, err)
 	}
 }

@@ -14,11 +14,42 @@ import (
 // to the poller for the time of the wait only: the poller would wake for all that
 // arrives otherwise.
 type parking struct {
+	mode *blockingMode // of the socket
 	mu   sync.Mutex
 	file *os.File // while somebody waits
 	// spare is the duplicate for the next wait, taken in advance: a process that is
 	// out of descriptors can still wait for those that it has. 0 is none.
 	spare int
+}
+
+// blockingMode is whether calls on the socket block unless they say otherwise. It
+// belongs to the socket, not to a descriptor: both sides and their duplicates share it.
+// The poller takes no descriptor that blocks, so that the socket must not while a side
+// is parked.
+type blockingMode struct {
+	mu     sync.Mutex
+	parked int // sides
+}
+
+// file makes fd one that waits in the poller. Who has it calls left afterwards.
+func (m *blockingMode) file(fd int) (*os.File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, err
+	}
+	m.parked++
+	return os.NewFile(uintptr(fd), "socket"), nil
+}
+
+// left makes the socket block again when no side is parked.
+func (m *blockingMode) left(fd int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.parked--; m.parked > 0 {
+		return nil
+	}
+	return unix.SetNonblock(fd, false)
 }
 
 // reserve makes the duplicate for the next wait.
@@ -45,18 +76,18 @@ func (p *parking) wait(fd int, events int16, stop *deadline, closing func() bool
 			return false, err
 		}
 	}
-	// The poller takes none that blocks. Both descriptors share the mode; calls that
-	// must not wait say so themselves, and those that may come here when they can't.
-	if err := unix.SetNonblock(p.spare, true); err != nil {
+	// Calls that must not wait say so themselves, and those that may wait come here
+	// when they can't.
+	f, err := p.mode.file(p.spare)
+	if err != nil {
 		return false, fmt.Errorf("wait for a socket: %w", err)
 	}
-	f := os.NewFile(uintptr(p.spare), "socket")
 	p.spare = 0
 	defer func() {
 		p.mu.Lock()
 		p.file = nil
 		p.mu.Unlock()
-		err = errors.Join(err, unix.SetNonblock(fd, false), f.Close())
+		err = errors.Join(err, p.mode.left(fd), f.Close())
 		_ = p.reserve(fd) // else the next wait tries again
 	}()
 	p.mu.Lock()
