@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -25,7 +24,7 @@ type register struct {
 }
 
 // registers is the model of a disk: each block is a register by itself. The output
-// of a read is its value; that of an operation without outcome is nil.
+// of a read is its value.
 var registers = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		by := map[uint64][]porcupine.Operation{}
@@ -45,7 +44,7 @@ var registers = porcupine.Model{
 		if in.write {
 			return true, in.value
 		}
-		return output == nil || output.(uint64) == state.(uint64), state
+		return output.(uint64) == state.(uint64), state
 	},
 	DescribeOperation: func(input, output any) string {
 		in := input.(register)
@@ -63,16 +62,13 @@ type history struct {
 	ops   []porcupine.Operation
 }
 
-// add notes an operation that is over now; unknown says that its outcome is not
-// known, and it may still come into effect.
-func (h *history) add(client int, in register, call time.Duration, out any, unknown bool) {
-	end := int64(time.Since(h.begin))
-	if unknown {
-		end = math.MaxInt64
-	}
+// add notes an operation.
+func (h *history) add(client int, in register, call, end time.Duration, out any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: in, Call: int64(call), Output: out, Return: end})
+	h.ops = append(h.ops, porcupine.Operation{
+		ClientId: client, Input: in, Call: int64(call), Output: out, Return: int64(end),
+	})
 }
 
 // slowDisk takes its time for writes, as long as delay says. Each operation is
@@ -112,8 +108,9 @@ func (d slowDisk) Attributes() backend.Attributes {
 // operation after the other.
 //
 // No client writes to a block while another does, as file systems and page caches
-// keep it too: when several unanswered writes to one block are sent again, a reader
-// may see one of them come into effect twice, with another one in between.
+// keep it too, nor gives up a write: when several writes to one block are out and
+// sent again, a reader may see one of them come into effect twice, with another one
+// in between.
 func TestReconnectLinearizable(t *testing.T) {
 	const (
 		blocks, blockSize = 3, 512
@@ -156,11 +153,9 @@ func TestReconnectLinearizable(t *testing.T) {
 				if in.write {
 					unlock = writing[in.block].Unlock
 				}
-				// Some callers do not wait for ever, and write again.
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(10+random(400))*time.Millisecond)
-				if random(20) > 0 {
-					cancel()
-					ctx, cancel = context.WithCancel(context.Background())
+				ctx, cancel := context.WithCancel(context.Background())
+				if !in.write && random(20) == 0 { // some readers do not wait for ever
+					time.AfterFunc(time.Duration(10+random(400))*time.Millisecond, cancel)
 				}
 				call := time.Since(h.begin)
 				var err error
@@ -178,18 +173,16 @@ func TestReconnectLinearizable(t *testing.T) {
 						}
 					}
 				}
-				gone := ctx.Err() != nil
+				end, gone := time.Since(h.begin), ctx.Err() != nil
 				cancel()
 				switch unlock(); {
 				case err == nil && in.write:
-					h.add(client, in, call, nil, false)
+					h.add(client, in, call, end, nil)
 				case err == nil:
-					h.add(client, in, call, binary.LittleEndian.Uint64(p), false)
+					h.add(client, in, call, end, binary.LittleEndian.Uint64(p))
 				case !gone:
 					t.Errorf("%+v: %v", in, err)
 					return
-				case in.write:
-					h.add(client, in, call, nil, true)
 				}
 			}
 		})
