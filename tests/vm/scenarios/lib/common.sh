@@ -80,5 +80,7 @@ verify_io() {
 . "$lib/nvmet.sh"
 # shellcheck source=rbd.sh
 . "$lib/rbd.sh"
+# shellcheck source=nbd.sh
+. "$lib/nbd.sh"
 # shellcheck source=two.sh
 . "$lib/two.sh"
