@@ -51,7 +51,7 @@ tell remove "$nqn" 1
 truncate -s 32M "$work/disk.img"
 tell file "$nqn" 1 "$work/disk.img"
 d=$(disk "$nqn" 1)
-verify_io "$d" --rw=randrw --bs=4k --iodepth=8 --size=4M --loops=2 &
+verify_io "$d" --rw=randrw --bs=4k --iodepth=8 --size=2M --loops=2 &
 load=$!
 for i in $(seq 20); do
 	tell add "$nqn" $((i % 5 + 2)) $((i << 20)) >/dev/null

@@ -5,13 +5,13 @@
 # kernel-log: I/O error|identifiers changed
 . "$(dirname "$0")/lib/common.sh"
 pair
-truncate -s 4M "$work/a" "$work/b"
+truncate -s 2M "$work/a" "$work/b"
 tr '\0' a <"$work/a" >"$work/a.img"
 tr '\0' b <"$work/b" >"$work/b.img"
 vm_target 16 file "$nqn" 1 "$work/a.img"
 connect $rbd_addr "$nqn" -i 2
 disk "$nqn" 1
-for i in $(seq 10); do
+for i in $(seq 5); do
 	for x in b a; do
 		fio --name=load --filename="$(disk "$nqn" 1)" --rw=randread --bs=4k --iodepth=8 --ioengine=libaio --direct=1 --time_based --runtime=10 >/dev/null 2>&1 &
 		load=$!

@@ -11,7 +11,7 @@ connect $rbd_addr "$nqn" -i 2 --reconnect-delay=1 --ctrl-loss-tmo=60
 d=$(disk "$nqn" 1)
 
 step "a load that runs through all of it"
-verify_io "$d" --rw=randrw --bs=4k --iodepth=16 --size=32M --loops=3 &
+verify_until_enough "$d" --rw=randrw --bs=4k --iodepth=16 --size=4M &
 load=$!
 for how in TERM KILL TERM; do
 	sleep 2
@@ -23,7 +23,7 @@ for how in TERM KILL TERM; do
 	rbd_target "${exports[@]}"
 	eventually 30 is_live "$nqn"
 done
-step "waiting for the load"
+touch "$work/enough"
 wait $load || fail "fio failed"
 nvme disconnect -n "$nqn"
 stop target

@@ -23,9 +23,9 @@ nbdinfo --is read-only "$(uri 2)"
 ! nbdinfo --is read-only "$(uri 1)" || fail "namespace 1 is read-only"
 
 step "fio with verify"
-for bs in 512 4k 16k 128k; do verify_nbd 1 --rw=randwrite --bs=$bs --iodepth=32 --size=$([ $bs = 128k ] && echo 32M || echo 2M); done
-verify_nbd 1 --rw=write --bs=1m --iodepth=4 --size=32M
-verify_nbd 1 --rw=randrw --bsrange=512-256k --blockalign=512 --iodepth=16 --size=8M
+for bs in 512 4k 16k 128k; do verify_nbd 1 --rw=randwrite --bs=$bs --iodepth=32 --size=$([ $bs = 128k ] && echo 8M || echo 1M); done
+verify_nbd 1 --rw=write --bs=1m --iodepth=4 --size=16M
+verify_nbd 1 --rw=randrw --bsrange=512-256k --blockalign=512 --iodepth=16 --size=4M
 
 step "large and odd-sized I/O"
 qemu-io -f raw "$(uri 1)" -c 'write -P 0x5a 1 16777217' -c 'read -P 0x5a 1 16777217' -c 'write -P 0x11 4095 2' -c 'read -P 0x11 4095 2' \

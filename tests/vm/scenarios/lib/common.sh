@@ -72,6 +72,12 @@ verify_io() {
 	}
 }
 
+# verify_until_enough DISK OPTION...: verify_io again and again, until there is a file
+# enough in $work.
+verify_until_enough() {
+	until [ -e "$work/enough" ]; do verify_io "$@"; done
+}
+
 # shellcheck source=fabric.sh
 . "$lib/fabric.sh"
 # shellcheck source=host.sh
