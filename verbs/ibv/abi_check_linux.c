@@ -33,6 +33,7 @@ FIELD(abi_context_ops, ibv_context_ops, post_recv);
 EXACT(abi_context_ops, ibv_context_ops);
 FIELD(abi_context, ibv_context, device);
 FIELD(abi_context, ibv_context, ops);
+FIELD(abi_context, ibv_context, cmd_fd);
 FIELD(abi_context, ibv_context, async_fd);
 
 FIELD(abi_device_attr, ibv_device_attr, max_mr_size);

@@ -108,7 +108,7 @@ func (c *cmid) handleEvent(e cmEvent) {
 		c.tell(e)
 		c.end(errDeviceRemoved)
 		if c.dev != nil {
-			c.dev.remove()
+			go c.dev.remove() // it waits for calls in progress
 		}
 	default:
 		c.tell(e)
@@ -314,7 +314,7 @@ func (c *cmid) Destroy() error {
 	c.calls.Lock()
 	defer c.calls.Unlock()
 	c.gone = true
-	if err := c.p.lib.destroyID(c.id); err != nil && (c.dev == nil || !c.dev.removed.Load()) {
+	if err := c.p.lib.destroyID(c.id); err != nil && (c.dev == nil || !c.dev.removed()) {
 		return wrap("destroy connection", err)
 	}
 	return nil

@@ -172,9 +172,15 @@ func (q *qp) bury() {
 	q.mu.Lock()
 	pending := !q.destroyed && (!q.sq.idle() || !q.rq.idle())
 	q.mu.Unlock()
-	if !pending {
-		return
+	if pending {
+		q.abandon()
 	}
+}
+
+// abandon takes the QP, which is in ERR, from the device and flushes what is left.
+func (q *qp) abandon() {
+	q.sendCQ.drain(nil)
+	q.recvCQ.drain(nil)
 	q.unmakeNative()
 	q.sendCQ.drain(func() { q.sq.dead.Store(true) })
 	q.recvCQ.drain(func() { q.rq.dead.Store(true) })

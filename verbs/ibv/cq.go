@@ -33,13 +33,17 @@ type cq struct {
 	armed  atomic.Bool
 	event  chan struct{}
 	closed chan struct{}
+	wake   chan struct{}  // for the goroutine of a handled CQ whose device is gone
 	server sync.WaitGroup // the goroutine of a handled CQ, or of the events
 	serve  sync.Once
 
 	mu    sync.Mutex // who polls; before qp.mu and soft.Mutex
 	raw   []wcRecord
-	freed bool
+	freed bool // at the device
 	soft  softQueue
+
+	taking      sync.Mutex // who takes an event
+	freedEvents bool       // of the device; with taking held
 }
 
 // softQueue are completions that come before those of the device.
@@ -53,13 +57,11 @@ func (d *device) CreateCQ(attr verbs.CQAttr) (verbs.CQ, error) {
 		return nil, fmt.Errorf("create completion queue: depth %d is not in 1..%d: %w", attr.Depth, limit, verbs.ErrInvalid)
 	}
 	c := &cq{dev: d, handler: attr.Handler, handle: d.p.nextHandle(), event: make(chan struct{}, 1), closed: make(chan struct{}),
-		raw: make([]wcRecord, pollBatch)}
-	// An error that is not EAGAIN comes from a device that is gone, and stays.
-	c.tryWait = func(uintptr) bool { return d.lib.cqEvent(c.channel) == nil }
-	if err := c.create(attr.Depth); err != nil {
+		wake: make(chan struct{}, 1), raw: make([]wcRecord, pollBatch)}
+	c.tryWait = func(uintptr) bool { return c.takeEvent() }
+	if err := d.with(func() error { return c.create(attr.Depth) }); err != nil {
 		return nil, d.explain("create completion queue", err)
 	}
-	d.addCQ(c)
 	if c.handler != nil {
 		c.server.Go(c.runHandler)
 	}
@@ -78,7 +80,30 @@ func (c *cq) create(depth int) (err error) {
 	if c.native, err = lib.createCQ(c.dev.context, depth, c.handle, c.channel); err != nil {
 		return errors.Join(err, c.events.close(), lib.destroyChannel(c.channel))
 	}
+	c.dev.life.add(c)
 	return nil
+}
+
+// takeEvent takes an event of the device, if there is one and the device.
+func (c *cq) takeEvent() bool {
+	c.taking.Lock()
+	defer c.taking.Unlock()
+	return c.freedEvents || c.dev.lib.cqEvent(c.channel) == nil
+}
+
+func (*cq) level() int { return levelCQ }
+
+// giveUp frees the device's queue. The completions that are there stay, those of
+// the provider come as before.
+func (c *cq) giveUp() {
+	c.drain(func() { c.freed = true })
+	c.taking.Lock()
+	c.freedEvents = true
+	c.taking.Unlock()
+	_ = c.events.close()
+	_ = c.dev.lib.destroyCQ(c.native)
+	_ = c.dev.lib.destroyChannel(c.channel)
+	c.kick()
 }
 
 func (c *cq) Poll(wcs []verbs.WC) int {
@@ -92,11 +117,11 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 func (c *cq) take(wcs []verbs.WC) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.freed {
+	if c.isClosed() {
 		return 0
 	}
 	n := c.takeSoft(wcs)
-	for n < len(wcs) {
+	for n < len(wcs) && !c.freed {
 		raw := c.raw[:min(len(c.raw), len(wcs)-n)]
 		got := c.dev.lib.poll(c.native, raw)
 		for i := range raw[:got] {
@@ -155,6 +180,10 @@ func (c *cq) drain(then func()) {
 func (c *cq) kick() {
 	if c.handler != nil {
 		c.events.interrupt()
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
 		return
 	}
 	c.soft.Lock()
@@ -184,22 +213,27 @@ func (c *cq) ReqNotify() error {
 	}
 	c.serve.Do(func() { c.server.Go(c.forward) })
 	c.armed.Store(true)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.freed {
-		return fmt.Errorf("arm completion queue: %w", verbs.ErrClosed)
-	}
-	if err := c.dev.lib.reqNotify(c.native); err != nil && !c.dev.removed.Load() {
+	if err := c.arm(); err != nil {
 		return wrap("arm completion queue", err)
 	}
 	return nil
 }
 
+// arm asks the device for one event.
+func (c *cq) arm() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.freed {
+		return nil
+	}
+	return c.dev.lib.reqNotify(c.native)
+}
+
 // forward turns the device's events into tokens.
 func (c *cq) forward() {
 	for {
-		if err := c.events.wait(c.tryWait); err != nil {
-			return // closed
+		if c.events.wait(c.tryWait) != nil || c.isGivenUp() {
+			return
 		}
 		c.fire()
 	}
@@ -232,23 +266,27 @@ func (c *cq) Destroy() error {
 	if err := c.users.free("destroy completion queue"); err != nil {
 		return err
 	}
-	c.dev.removeCQ(c)
 	close(c.closed)
 	c.serve.Do(func() {}) // nobody starts to forward any more
+	c.kick()
 	c.events.interrupt()
 	c.server.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.freed = true
-	err := c.events.close()
-	if e := c.dev.lib.destroyCQ(c.native); e != nil && !c.dev.removed.Load() {
-		err = errors.Join(err, e)
-	}
-	if e := c.dev.lib.destroyChannel(c.channel); e != nil && !c.dev.removed.Load() {
-		err = errors.Join(err, e)
-	}
-	if err != nil {
+	err := c.dev.with(func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.freed = true
+		c.dev.life.drop(c)
+		return errors.Join(c.events.close(), c.dev.lib.destroyCQ(c.native), c.dev.lib.destroyChannel(c.channel))
+	})
+	if err != nil && !errors.Is(err, errDeviceRemoved) {
 		return wrap("destroy completion queue", err)
 	}
 	return nil
+}
+
+// isGivenUp says that the device's queue is gone.
+func (c *cq) isGivenUp() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.freed
 }

@@ -41,7 +41,7 @@ type device struct {
 	iwarp   bool
 	attr    verbs.DeviceAttr
 	async   *eventFD
-	removed atomic.Bool // by the system; nothing of it works any more
+	life    lifeline
 
 	// qps is the table of QPs by the low bits of their keys. It is replaced, never
 	// changed.
@@ -50,7 +50,6 @@ type device struct {
 	mu         sync.Mutex // of what follows, and of changes to qps
 	generation uint32
 	guarding   bool
-	cqs        map[uint64]*cq
 }
 
 // newDevice asks the device for its limits.
@@ -59,7 +58,7 @@ func newDevice(p *Provider, context uintptr) (*device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("query device: %w", err)
 	}
-	d := &device{p: p, lib: p.lib, context: context, name: info.name, iwarp: info.iwarp, cqs: map[uint64]*cq{}}
+	d := &device{p: p, lib: p.lib, context: context, name: info.name, iwarp: info.iwarp}
 	d.qps.Store(new([]*qp))
 	d.attr = verbs.DeviceAttr{
 		MaxQPWR: min(info.maxQPWR, maxQPWR), MaxSGE: min(info.maxSGE, maxSGE), MaxSGERead: min(max(info.maxSGERead, 1), info.maxSGE, maxSGE),
@@ -76,7 +75,9 @@ func newDevice(p *Provider, context uintptr) (*device, error) {
 	if d.async, err = newEventFD(info.asyncFD, d.name+" events"); err != nil {
 		return nil, fmt.Errorf("device %s: asynchronous events: %w", d.name, err)
 	}
+	d.life.init(info)
 	go d.watch()
+	d.life.keepSentinel(d)
 	return d, nil
 }
 
@@ -121,7 +122,7 @@ func (d *device) Attr() verbs.DeviceAttr { return d.attr }
 
 // explain adds what is known of the device to an error.
 func (d *device) explain(what string, err error) error {
-	if d.removed.Load() {
+	if d.removed() {
 		err = fmt.Errorf("%w (%w)", errDeviceRemoved, err)
 	}
 	return wrap(fmt.Sprintf("device %s: %s", d.name, what), err)
@@ -136,14 +137,13 @@ func (d *device) watch() {
 		event, handle, err = d.lib.asyncEvent(d.context)
 		return !errors.Is(err, unix.EAGAIN)
 	}
-	for !d.removed.Load() {
+	for !d.removed() {
 		event = eventDeviceFatal // if it is read with another error
 		if d.async.wait(take) != nil {
 			return
 		}
 		d.handleEvent(event, handle)
 	}
-	_ = d.async.close()
 }
 
 func (d *device) handleEvent(event asyncEvent, handle uint64) {
@@ -163,20 +163,6 @@ func (d *device) handleEvent(event asyncEvent, handle uint64) {
 	}
 }
 
-// remove ends everything on a device that the system has taken away.
-func (d *device) remove() {
-	if d.removed.Swap(true) {
-		return
-	}
-	d.p.forget(d)
-	for _, q := range *d.qps.Load() {
-		if q != nil {
-			q.id.end(errDeviceRemoved)
-			q.bury()
-		}
-	}
-}
-
 // overrun ends the QPs of a CQ that had no room for a completion.
 func (d *device) overrun(handle uint64) {
 	for _, q := range *d.qps.Load() {
@@ -184,18 +170,6 @@ func (d *device) overrun(handle uint64) {
 			q.id.fail(errOverrun)
 		}
 	}
-}
-
-func (d *device) addCQ(c *cq) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cqs[c.handle] = c
-}
-
-func (d *device) removeCQ(c *cq) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.cqs, c.handle)
 }
 
 // A QP's key is its place in the table and how often a key was given.

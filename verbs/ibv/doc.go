@@ -64,6 +64,14 @@
 //	cmid.calls, Provider.taking          calls of the library against destruction:
 //	                                     taken first, with none of the others held
 //
+// # Removal of a device
+//
+// rxe and siw wait with their removal until no program has the device open. The
+// provider hears of it by an identifier that is bound to each device it uses, ends
+// the connections, flushes, frees all objects of the device, and closes it, while
+// the program still has its own: they work as objects of a device that is gone
+// (removal.go).
+//
 // # Memory
 //
 // Regions are pinned: before that, their size is compared with what the

@@ -58,7 +58,8 @@ func (f *fakeLibrary) take(channel uintptr) error { return unix.EAGAIN }
 func (f *fakeLibrary) devices() ([]uintptr, error) { return []uintptr{1}, nil }
 func (f *fakeLibrary) queryDevice(uintptr) (deviceInfo, error) {
 	_, fd, err := f.pipe()
-	f.info.asyncFD = fd
+	_, cmd, _ := f.pipe()
+	f.info.asyncFD, f.info.cmdFD = fd, cmd
 	return f.info, err
 }
 func (f *fakeLibrary) portMTU(uintptr, int) int { return 4096 }
@@ -213,8 +214,9 @@ func newBench(t testing.TB, set func(*verbs.QPInitAttr, *verbs.CQAttr, *fakeLibr
 		if err := b.pd.Dealloc(); err != nil {
 			t.Error(err)
 		}
-		b.p.devices[1].removed.Store(true)
-		b.p.devices[1].async.interrupt()
+		if d := b.c.dev; !d.removed() {
+			d.remove()
+		}
 	})
 	return b
 }

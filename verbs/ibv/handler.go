@@ -15,13 +15,19 @@ func (c *cq) runHandler() {
 		}
 		if !armed {
 			// An error means that the device is gone: then a kick wakes us.
-			_ = c.dev.lib.reqNotify(c.native)
+			_ = c.arm()
 			armed = true
 			continue
 		}
-		if err := c.events.wait(c.tryWait); err == nil {
+		switch err := c.events.wait(c.tryWait); {
+		case c.isGivenUp():
+			select {
+			case <-c.wake:
+			case <-c.closed:
+			}
+		case err == nil:
 			armed = false
-		} else {
+		default:
 			// Interrupted. Whoever does so has put his completions there before,
 			// and they are looked for after.
 			c.events.resume()

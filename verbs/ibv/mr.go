@@ -1,6 +1,7 @@
 package ibv
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -21,12 +22,22 @@ func (m *mr) Len() int     { return m.length }
 func (m *mr) LKey() uint32 { return m.lkey }
 func (m *mr) RKey() uint32 { return m.rkey }
 
+func (m *mr) giveUp()  { _ = m.pd.dev.lib.deregMR(m.mr) }
+func (*mr) level() int { return levelMR }
+
 func (m *mr) Dereg() error {
 	if m.dereg.Swap(true) {
 		return fmt.Errorf("deregister memory: %w", verbs.ErrClosed)
 	}
 	dev := m.pd.dev
-	if err := dev.lib.deregMR(m.mr); err != nil && !dev.removed.Load() {
+	err := dev.with(func() error {
+		if err := dev.lib.deregMR(m.mr); err != nil {
+			return err
+		}
+		dev.life.drop(m)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errDeviceRemoved) {
 		m.dereg.Store(false)
 		return dev.explain("deregister memory", err)
 	}

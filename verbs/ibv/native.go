@@ -65,7 +65,7 @@ type library interface {
 // deviceInfo is what a device says of itself (ibv_query_device).
 type deviceInfo struct {
 	name                         string
-	asyncFD                      int
+	asyncFD, cmdFD               int
 	iwarp                        bool
 	maxMRSize                    uint64
 	maxQPWR, maxSGE, maxSGERead  int

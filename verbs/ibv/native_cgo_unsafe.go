@@ -76,7 +76,7 @@ func (rdmaCore) queryDevice(context uintptr) (deviceInfo, error) {
 		return deviceInfo{}, err
 	}
 	return deviceInfo{
-		name: C.GoString(&d.name[0]), asyncFD: int(d.async_fd), iwarp: d.iwarp != 0,
+		name: C.GoString(&d.name[0]), asyncFD: int(d.async_fd), cmdFD: int(d.cmd_fd), iwarp: d.iwarp != 0,
 		maxMRSize: uint64(d.max_mr_size),
 		maxQPWR:   limit(d.max_qp_wr), maxSGE: limit(d.max_sge), maxSGERead: limit(d.max_sge_rd),
 		maxCQE: limit(d.max_cqe), maxMR: limit(d.max_mr),

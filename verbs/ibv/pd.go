@@ -1,6 +1,7 @@
 package ibv
 
 import (
+	"errors"
 	"fmt"
 
 	"rbd/verbs"
@@ -14,12 +15,21 @@ type pd struct {
 }
 
 func (d *device) AllocPD() (verbs.PD, error) {
-	native, err := d.lib.allocPD(d.context)
+	p := &pd{dev: d}
+	err := d.with(func() (err error) {
+		if p.native, err = d.lib.allocPD(d.context); err == nil {
+			d.life.add(p)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, d.explain("allocate protection domain", err)
 	}
-	return &pd{dev: d, native: native}, nil
+	return p, nil
 }
+
+func (p *pd) giveUp()  { _ = p.dev.lib.deallocPD(p.native) }
+func (*pd) level() int { return levelPD }
 
 func (p *pd) Device() verbs.Device { return p.dev }
 
@@ -27,7 +37,11 @@ func (p *pd) Dealloc() error {
 	if err := p.users.free("deallocate protection domain"); err != nil {
 		return err
 	}
-	if err := p.dev.lib.deallocPD(p.native); err != nil && !p.dev.removed.Load() {
+	err := p.dev.with(func() error {
+		p.dev.life.drop(p)
+		return p.dev.lib.deallocPD(p.native)
+	})
+	if err != nil && !errors.Is(err, errDeviceRemoved) {
 		return p.dev.explain("deallocate protection domain", err)
 	}
 	return nil
@@ -58,9 +72,15 @@ func (p *pd) register(mem []byte, access verbs.Access) (*mr, error) {
 		return nil, fmt.Errorf("device %s: %s: %w", p.dev.name, what, err)
 	}
 	wantHugePages(mem)
-	info, err := p.dev.lib.regMR(p.native, mem, access)
+	m := &mr{pd: p, base: verbs.AddrOf(mem), length: len(mem)}
+	err := p.dev.with(func() (err error) {
+		if m.mrInfo, err = p.dev.lib.regMR(p.native, mem, access); err == nil {
+			p.dev.life.add(m)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, p.dev.explain(what, err)
 	}
-	return &mr{pd: p, base: verbs.AddrOf(mem), length: len(mem), mrInfo: info}, nil
+	return m, nil
 }

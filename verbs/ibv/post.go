@@ -132,7 +132,7 @@ func (q *qp) flushSends() (int, error) {
 // hasFailed says, after the device refused a post, whether it did so as the QP is
 // in ERR. Then it is so here too. The mutex is held.
 func (q *qp) hasFailed() bool {
-	if state, err := q.dev.lib.qpState(q.native); err == nil && state != verbs.QPStateERR && !q.dev.removed.Load() {
+	if state, err := q.dev.lib.qpState(q.native); err == nil && state != verbs.QPStateERR && !q.dev.removed() {
 		return false
 	}
 	q.id.failLater(errQPError)

@@ -128,10 +128,6 @@ func (p *Provider) device(context uintptr) (*device, error) {
 	if p.gone[context] {
 		return nil, errDeviceRemoved
 	}
-	// The list keeps the context open, also when the CMID that led to it is gone.
-	if _, err := p.lib.devices(); err != nil {
-		return nil, fmt.Errorf("list devices: %w", err)
-	}
 	d, err := newDevice(p, context)
 	if err != nil {
 		return nil, err

@@ -124,8 +124,11 @@ func (q *qp) create(sigAll bool) error {
 	}
 	attr := qpAttr{sendCQ: q.sendCQ.native, recvCQ: q.recvCQ.native, handle: uint64(q.key), cap: q.cap, sigAll: sigAll}
 	attr.cap.MaxSendWR, attr.cap.MaxRecvWR = max(attr.cap.MaxSendWR, 1), max(attr.cap.MaxRecvWR, 1)
-	var err error
-	if q.native, q.num, err = q.dev.lib.createQP(c.id, q.pd.native, attr); err != nil {
+	err := q.dev.with(func() (err error) {
+		q.native, q.num, err = q.dev.lib.createQP(c.id, q.pd.native, attr)
+		return err
+	})
+	if err != nil {
 		q.dev.removeQP(q)
 		return q.dev.explain("queue pair", err)
 	}

@@ -208,7 +208,48 @@ func TestDeviceRemoved(t *testing.T) {
 	if _, err := b.p.device(1); !errors.Is(err, errDeviceRemoved) {
 		t.Errorf("the device is found again: %v", err)
 	}
-	b.p.devices[1] = b.c.dev // for the cleanup
+	mr, err := b.pd.RegMR(make([]byte, 1), 0)
+	if !errors.Is(err, errDeviceRemoved) {
+		t.Errorf("register memory on it: %v, error %v", mr, err)
+	}
+}
+
+// Protects the owner of a handled CQ whose device goes: what was outstanding comes to
+// the handler, and the queue can be destroyed.
+func TestDeviceRemovedHandled(t *testing.T) {
+	got := make(chan verbs.WC, 10)
+	b := newBench(t, func(_ *verbs.QPInitAttr, c *verbs.CQAttr, _ *fakeLibrary) {
+		c.Handler = func(batch []verbs.WC) {
+			for _, wc := range batch {
+				got <- wc
+			}
+		}
+	}).connect()
+	mem := make([]byte, 1)
+	mr, err := b.pd.RegMR(mem, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.qp.PostRecv([]verbs.RecvWR{{ID: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	b.c.handleEvent(cmEvent{event: cmDeviceRemoval})
+	for _, id := range []uint64{1, 2} {
+		select {
+		case wc := <-got:
+			if wc.ID != id || wc.Status != verbs.WCWRFlushErr {
+				t.Errorf("completion %+v, want request %d flushed", wc, id)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("no completion of request %d", id)
+		}
+		if err := b.qp.PostRecv([]verbs.RecvWR{{ID: 2}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := mr.Dereg(); err != nil {
+		t.Errorf("deregister: %v", err)
+	}
 }
 
 // Protects SQD, which iWARP devices don't have: the device gets nothing until RTS,
