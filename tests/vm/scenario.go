@@ -22,6 +22,9 @@ type Scenario struct {
 	Target string // "target:" who is the NVMe target
 	// Machines is 1 or 2 ("machines:").
 	Machines int
+	// Long: a short run leaves it out ("long: yes"): it takes more than a minute, or
+	// repeats on another device what a short one proves.
+	Long bool
 	// Timeout bounds the script ("timeout:", a Go duration).
 	Timeout time.Duration
 	// Expected matches kernel messages that belong to this scenario although they
@@ -91,6 +94,10 @@ func (s *Scenario) set(key, value string) (err error) {
 	case "machines":
 		if s.Machines, err = strconv.Atoi(value); err == nil && (s.Machines < 1 || s.Machines > 2) {
 			err = fmt.Errorf("machines: %d is neither 1 nor 2", s.Machines)
+		}
+	case "long":
+		if s.Long = value == "yes"; !s.Long {
+			err = fmt.Errorf("long: %q is not yes", value)
 		}
 	case "timeout":
 		s.Timeout, err = time.ParseDuration(value)

@@ -27,19 +27,23 @@ var tools = []string{"qemu-system-x86_64", "apt-get", "dpkg", "depmod", "modprob
 // TestVM runs every scenario in a virtual machine. It protects the claim that both
 // programs speak the standard: the peer is the kernel's own host or target.
 func TestVM(t *testing.T) {
-	if os.Getenv("RBD_VM") != "1" {
-		testenv.Skip(t, "RBD_VM=1 in the environment: virtual machines take minutes")
+	which := os.Getenv("RBD_VM")
+	if which != "1" && which != "short" {
+		testenv.Skip(t, "RBD_VM=1 or short in the environment: virtual machines take minutes")
 	}
 	testenv.Tools(t, tools...)
 	scenarios, err := Scenarios(ScenarioDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	results := &results{all: len(scenarios)}
+	if which == "short" {
+		scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool { return s.Long })
+	}
 	lab, err := NewLab(t.Context(), t.TempDir(), t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := &results{all: len(scenarios)}
 	t.Cleanup(func() { results.write(t) })
 	runners := make(chan *runner, lanes)
 	for i := range lanes {
