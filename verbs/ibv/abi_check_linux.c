@@ -130,6 +130,7 @@ FIELD(abi_cm_id, rdma_cm_id, port_num);
 VALUE(ABI_PS_TCP, RDMA_PS_TCP);
 VALUE(ABI_OPTION_ID, RDMA_OPTION_ID);
 VALUE(ABI_OPTION_ID_TOS, RDMA_OPTION_ID_TOS);
+VALUE(ABI_OPTION_ID_AFONLY, RDMA_OPTION_ID_AFONLY);
 FIELD(abi_conn_param, rdma_conn_param, private_data_len);
 FIELD(abi_conn_param, rdma_conn_param, responder_resources);
 FIELD(abi_conn_param, rdma_conn_param, initiator_depth);

@@ -242,7 +242,7 @@ struct abi_cm_id { /* rdma_cm_id */
 	uint8_t port_num;
 };
 
-enum { ABI_PS_TCP = 0x0106, ABI_OPTION_ID = 0, ABI_OPTION_ID_TOS = 0 };
+enum { ABI_PS_TCP = 0x0106, ABI_OPTION_ID = 0, ABI_OPTION_ID_TOS = 0, ABI_OPTION_ID_AFONLY = 2 };
 
 struct abi_conn_param { /* rdma_conn_param */
 	const void *private_data;

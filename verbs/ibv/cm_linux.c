@@ -71,6 +71,12 @@ int shim_set_tos(uintptr_t id, uint8_t tos)
 	return shim_result(rdma.set_option(cm_id(id), ABI_OPTION_ID, ABI_OPTION_ID_TOS, &tos, sizeof(tos)));
 }
 
+int shim_set_afonly(uintptr_t id)
+{
+	int on = 1;
+	return shim_result(rdma.set_option(cm_id(id), ABI_OPTION_ID, ABI_OPTION_ID_AFONLY, &on, sizeof(on)));
+}
+
 /* storage copies an address, as the libraries take no const one. */
 static struct sockaddr *storage(struct sockaddr_storage *s, const uint8_t *addr)
 {

@@ -139,7 +139,8 @@ func (c *cmid) handleEstablished(e cmEvent) {
 		q.mu.Lock()
 		depth := q.readDepth
 		q.mu.Unlock()
-		q.allowReads(min(depth, int(e.conn.initiatorDepth)))
+		resources, _ := c.dev.answered(e)
+		q.allowReads(min(depth, resources))
 		q.established()
 	}
 	c.tell(e)
@@ -178,17 +179,19 @@ func (q *qp) brokenBefore() bool {
 	return err == nil && state == verbs.QPStateERR
 }
 
-// broken is why a QP was in ERR before its connection ended; nil if it was not.
+// broken is why a QP had failed before its connection ended; nil if it had not, or
+// on iWARP, where the end itself moves the QP to ERR, if nobody knows of it.
 func (q *qp) broken() error {
-	if !q.brokenBefore() {
-		return nil
-	}
+	before := q.brokenBefore()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.cause != nil {
+	switch {
+	case q.cause != nil:
 		return q.cause
+	case before && !q.dev.iwarp:
+		return errQPError
 	}
-	return errQPError
+	return nil
 }
 
 // end is the end of a connection, for the first cause that is given.

@@ -25,39 +25,46 @@ func (e *workError) Error() string {
 	return fmt.Sprintf("a %s request failed: %v (vendor error %#x)%s", e.queue, e.status, e.vendor, hint)
 }
 
-// complete makes the completion of a record of the device, for the caller's ID.
-// The mutex of the CQ is held.
-func (q *qp) complete(r *wcRecord, wc *verbs.WC) bool {
-	w, recv := &q.sq, r.id&recvBit != 0
-	if recv {
-		w = &q.rq
-	}
-	id, ok := w.retire(uint32(r.id))
-	if !ok {
-		return false
-	}
-	*wc = verbs.WC{ID: id, Status: verbs.WCStatus(r.status), QPNum: q.num}
-	if wc.Status == verbs.WCSuccess {
-		wc.ByteLen = r.byteLen
-		switch {
-		case recv:
-			wc.Opcode = verbs.WCRecv
-			if r.flags&wcWithInv != 0 {
-				wc.Flags, wc.InvalidatedRKey = verbs.WCWithInv, r.invalidated
-			}
-		default:
-			wc.Opcode = verbs.WCOpcode(r.opcode)
+// complete adds the completion of a record of the device, with the caller's ID. The
+// mutex of the CQ is held.
+func (q *qp) complete(r *wcRecord, batch []verbs.WC) []verbs.WC {
+	recv := r.id&recvBit != 0
+	switch {
+	case recv:
+		if id, ok := q.rq.retire(uint32(r.id)); ok {
+			batch = q.add(id, true, r, batch)
 		}
-	} else {
-		wc.VendorErr = r.vendorErr
-		q.noteError(recv, wc)
+	case q.order != nil:
+		batch = q.completeInOrder(r, batch)
+	default:
+		if id, ok := q.sq.retire(uint32(r.id)); ok {
+			batch = q.add(id, false, r, batch)
+		}
 	}
 	if q.State() == verbs.QPStateERR {
 		q.mu.Lock()
 		q.flushRest()
 		q.mu.Unlock()
 	}
-	return true
+	return batch
+}
+
+// add makes one completion.
+func (q *qp) add(id uint64, recv bool, r *wcRecord, batch []verbs.WC) []verbs.WC {
+	wc := verbs.WC{ID: id, Status: verbs.WCStatus(r.status), QPNum: q.num}
+	switch {
+	case wc.Status != verbs.WCSuccess:
+		wc.VendorErr = r.vendorErr
+		q.noteError(recv, &wc)
+	case recv:
+		wc.ByteLen, wc.Opcode = r.byteLen, verbs.WCRecv
+		if r.flags&wcWithInv != 0 {
+			wc.Flags, wc.InvalidatedRKey = verbs.WCWithInv, r.invalidated
+		}
+	default:
+		wc.ByteLen, wc.Opcode = r.byteLen, verbs.WCOpcode(r.opcode)
+	}
+	return append(batch, wc)
 }
 
 // noteError acts on a completion with an error.

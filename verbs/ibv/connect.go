@@ -63,9 +63,18 @@ func (c *cmid) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam,
 		c.hangUp()
 		return verbs.ConnParam{}, fmt.Errorf("connect to %v: %w", c.RemoteAddr(), err)
 	}
-	// The event has this side's view: its resources are the depth of the peer.
-	return verbs.ConnParam{PrivateData: e.conn.privateData,
-		ResponderResources: int(e.conn.initiatorDepth), InitiatorDepth: min(int(e.conn.responderResources), p.ResponderResources)}, nil
+	resources, depth := c.dev.answered(e)
+	return verbs.ConnParam{PrivateData: e.conn.privateData, ResponderResources: resources, InitiatorDepth: min(depth, p.ResponderResources)}, nil
+}
+
+// answered are the resources and the depth of the peer that accepted. InfiniBand's
+// event has this side's view, in which the resources are the depth of the peer;
+// iWARP's has the peer's.
+func (d *device) answered(e cmEvent) (resources, depth int) {
+	if d.iwarp {
+		return int(e.conn.responderResources), int(e.conn.initiatorDepth)
+	}
+	return int(e.conn.initiatorDepth), int(e.conn.responderResources)
 }
 
 func (c *cmid) Accept(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam, error) {

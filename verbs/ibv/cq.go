@@ -40,13 +40,17 @@ type cq struct {
 	mu    sync.Mutex // who polls; before qp.mu and soft.Mutex
 	raw   []wcRecord
 	freed bool // at the device
+	// batch are completions from the device that nobody has taken yet, from took on.
+	// They come before those of soft.
+	batch []verbs.WC
+	took  int
 	soft  softQueue
 
 	taking      sync.Mutex // who takes an event
 	freedEvents bool       // of the device; with taking held
 }
 
-// softQueue are completions that come before those of the device.
+// softQueue are completions that the provider makes itself.
 type softQueue struct {
 	sync.Mutex
 	wcs []verbs.WC
@@ -77,6 +81,9 @@ func (c *cq) create(depth int) (err error) {
 	if c.events, err = newEventFD(fd, c.dev.name+" completions"); err != nil {
 		return errors.Join(err, lib.destroyChannel(c.channel))
 	}
+	if c.dev.iwarp { // RDMA READs are always signaled there
+		depth = min(2*depth, c.dev.attr.MaxCQE)
+	}
 	if c.native, err = lib.createCQ(c.dev.context, depth, c.handle, c.channel); err != nil {
 		return errors.Join(err, c.events.close(), lib.destroyChannel(c.channel))
 	}
@@ -103,7 +110,7 @@ func (c *cq) giveUp() {
 	_ = c.events.close()
 	_ = c.dev.lib.destroyCQ(c.native)
 	_ = c.dev.lib.destroyChannel(c.channel)
-	c.kick()
+	c.wakeUp()
 }
 
 func (c *cq) Poll(wcs []verbs.WC) int {
@@ -113,22 +120,19 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 	return c.take(wcs)
 }
 
-// take moves completions to wcs, the provider's own first.
+// take moves completions to wcs: first those from the device, then the provider's
+// own, which are of QPs that the device has done with.
 func (c *cq) take(wcs []verbs.WC) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isClosed() {
 		return 0
 	}
-	n := c.takeSoft(wcs)
+	n := c.takeReady(wcs)
 	for n < len(wcs) && !c.freed {
 		raw := c.raw[:min(len(c.raw), len(wcs)-n)]
-		got := c.dev.lib.poll(c.native, raw)
-		for i := range raw[:got] {
-			if c.dev.complete(&raw[i], &wcs[n]) {
-				n++
-			}
-		}
+		got := c.poll(raw)
+		n += c.takeReady(wcs[n:])
 		if got < len(raw) {
 			break
 		}
@@ -136,14 +140,31 @@ func (c *cq) take(wcs []verbs.WC) int {
 	return n
 }
 
-func (c *cq) takeSoft(wcs []verbs.WC) int {
+// poll takes up to len(raw) records from the device and adds their completions to
+// the batch. The mutex is held.
+func (c *cq) poll(raw []wcRecord) int {
+	got := c.dev.lib.poll(c.native, raw)
+	for i := range raw[:got] {
+		c.batch = c.dev.complete(&raw[i], c.batch)
+	}
+	return got
+}
+
+func (c *cq) takeReady(wcs []verbs.WC) int {
+	n := copy(wcs, c.batch[c.took:])
+	if c.took += n; c.took == len(c.batch) {
+		c.batch, c.took = c.batch[:0], 0
+	}
+	if n == len(wcs) {
+		return n
+	}
 	c.soft.Lock()
 	defer c.soft.Unlock()
-	n := copy(wcs, c.soft.wcs)
-	if c.soft.wcs = c.soft.wcs[n:]; len(c.soft.wcs) == 0 {
+	k := copy(wcs[n:], c.soft.wcs)
+	if c.soft.wcs = c.soft.wcs[k:]; len(c.soft.wcs) == 0 {
 		c.soft.wcs = nil
 	}
-	return n
+	return n + k
 }
 
 // add appends a completion of the provider's own. The caller tells by kick.
@@ -153,44 +174,43 @@ func (c *cq) add(wc verbs.WC) {
 	c.soft.Unlock()
 }
 
-// drain moves what the device has now to the provider's own completions, then does
-// what then says, before anyone can poll again.
+// drain takes what the device has now, for whoever polls next, and does what then
+// says before anyone can.
 func (c *cq) drain(then func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !c.freed {
-		got := c.dev.lib.poll(c.native, c.raw)
-		for i := range c.raw[:got] {
-			var wc verbs.WC
-			if c.dev.complete(&c.raw[i], &wc) {
-				c.add(wc)
-			}
-		}
-		if got < len(c.raw) {
-			break
-		}
+	for !c.freed && c.poll(c.raw) == len(c.raw) {
+		continue
 	}
 	if then != nil {
 		then()
+	}
+	if len(c.batch) > 0 {
+		c.wakeUp()
 	}
 	c.kick()
 }
 
 // kick tells whoever waits that there are completions of the provider's own.
 func (c *cq) kick() {
-	if c.handler != nil {
-		c.events.interrupt()
-		select {
-		case c.wake <- struct{}{}:
-		default:
-		}
-		return
-	}
 	c.soft.Lock()
 	some := len(c.soft.wcs) > 0
 	c.soft.Unlock()
 	if some {
+		c.wakeUp()
+	}
+}
+
+// wakeUp ends the wait of the handler's goroutine, or a Wait that is armed for it.
+func (c *cq) wakeUp() {
+	if c.handler == nil {
 		c.fire()
+		return
+	}
+	c.events.interrupt()
+	select {
+	case c.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -268,8 +288,7 @@ func (c *cq) Destroy() error {
 	}
 	close(c.closed)
 	c.serve.Do(func() {}) // nobody starts to forward any more
-	c.kick()
-	c.events.interrupt()
+	c.events.interrupt()  // the goroutine, of either kind
 	c.server.Wait()
 	err := c.dev.with(func() error {
 		c.mu.Lock()

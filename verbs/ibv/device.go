@@ -242,9 +242,11 @@ func (d *device) qp(key uint32) *qp {
 	return nil
 }
 
-// complete makes a completion of the device's record; false if it is of a QP that
-// is gone. The mutex of the CQ is held.
-func (d *device) complete(r *wcRecord, wc *verbs.WC) bool {
-	q := d.qp(uint32(r.id >> 32))
-	return q != nil && q.complete(r, wc)
+// complete adds the completions that follow from the device's record. The mutex of
+// the CQ is held.
+func (d *device) complete(r *wcRecord, batch []verbs.WC) []verbs.WC {
+	if q := d.qp(uint32(r.id >> 32)); q != nil {
+		return q.complete(r, batch)
+	}
+	return batch
 }

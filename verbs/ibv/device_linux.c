@@ -22,6 +22,7 @@ int shim_devices(uintptr_t *contexts, uint32_t most)
 {
 	int n = 0;
 	/* The list is never freed: it is what keeps the contexts open. */
+	errno = 0; /* not all failures set it */
 	struct abi_context **list = rdma.get_devices(&n);
 	if (!list)
 		return -shim_errno();
@@ -86,6 +87,7 @@ int shim_async_event(uintptr_t context, int32_t *type, uint64_t *handle)
 
 int shim_alloc_pd(uintptr_t context, uintptr_t *pd)
 {
+	errno = 0; /* not all failures set it */
 	*pd = (uintptr_t)ibv.alloc_pd((struct abi_context *)context);
 	return *pd ? 0 : shim_errno();
 }
@@ -94,6 +96,7 @@ int shim_dealloc_pd(uintptr_t pd) { return shim_result(ibv.dealloc_pd((struct ab
 
 int shim_reg_mr(uintptr_t pd, uint64_t addr, uint64_t length, uint32_t access, uintptr_t *mr, uint32_t *lkey, uint32_t *rkey)
 {
+	errno = 0; /* not all failures set it */
 	struct abi_mr *m = ibv.reg_mr((struct abi_pd *)pd, (void *)(uintptr_t)addr, length, (int)access);
 	if (!m)
 		return shim_errno();
@@ -107,6 +110,7 @@ int shim_dereg_mr(uintptr_t mr) { return shim_result(ibv.dereg_mr((struct abi_mr
 
 int shim_create_channel(uintptr_t context, uintptr_t *channel, int32_t *fd)
 {
+	errno = 0; /* not all failures set it */
 	struct abi_comp_channel *c = ibv.create_comp_channel((struct abi_context *)context);
 	if (!c)
 		return shim_errno();
@@ -127,6 +131,7 @@ int shim_destroy_channel(uintptr_t channel)
 
 int shim_create_cq(uintptr_t context, uint32_t depth, uint64_t handle, uintptr_t channel, uintptr_t *cq)
 {
+	errno = 0; /* not all failures set it */
 	*cq = (uintptr_t)ibv.create_cq((struct abi_context *)context, (int)depth, (void *)(uintptr_t)handle, (struct abi_comp_channel *)channel, 0);
 	return *cq ? 0 : shim_errno();
 }
@@ -152,6 +157,7 @@ int shim_try_qp(uintptr_t pd, const struct shim_qp_attr *attr, uint32_t *max_inl
 {
 	struct abi_qp_init_attr a;
 	init_attr(&a, attr);
+	errno = 0; /* not all failures set it */
 	struct abi_qp *qp = ibv.create_qp((struct abi_pd *)pd, &a);
 	if (!qp)
 		return shim_errno();
@@ -164,6 +170,7 @@ int shim_create_qp(uintptr_t id_addr, uintptr_t pd, const struct shim_qp_attr *a
 	struct abi_cm_id *id = (struct abi_cm_id *)id_addr;
 	struct abi_qp_init_attr a;
 	init_attr(&a, attr);
+	errno = 0; /* not all failures set it */
 	if (rdma.create_qp(id, (struct abi_pd *)pd, &a))
 		return shim_errno();
 	*qp = (uintptr_t)id->qp;

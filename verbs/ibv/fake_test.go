@@ -106,6 +106,7 @@ func (f *fakeLibrary) disconnect(uintptr) error    { return nil }
 func (f *fakeLibrary) setHandle(uintptr, uint64)   {}
 func (f *fakeLibrary) destroyID(uintptr) error     { return nil }
 func (f *fakeLibrary) destroyQP(uintptr)           { f.destroyed = append(f.destroyed, "qp") }
+func (f *fakeLibrary) setAFOnly(uintptr) error     { return nil }
 func (f *fakeLibrary) listen(uintptr, int) error   { return nil }
 func (f *fakeLibrary) setTOS(uintptr, uint8) error { return nil }
 

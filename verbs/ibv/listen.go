@@ -32,7 +32,7 @@ func (p *Provider) Listen(ctx context.Context, addr verbs.Addr) (verbs.Listener,
 	}
 	var errs []error
 	for _, h := range hosts {
-		l, err := p.listenOn(addr, o, netip.AddrPortFrom(h, uint16(port)))
+		l, err := p.listenOn(addr, o, h, uint16(port))
 		if err == nil {
 			return l, nil
 		}
@@ -44,62 +44,88 @@ func (p *Provider) Listen(ctx context.Context, addr verbs.Addr) (verbs.Listener,
 	return nil, fmt.Errorf("listen on %s: %w", addr, errors.Join(errs...))
 }
 
-// listenAddresses are the addresses to try, the first one first.
-func (p *Provider) listenAddresses(ctx context.Context, o params, addr verbs.Addr) ([]netip.Addr, error) {
+// listenAddresses are the addresses to try, the first ones first; those of one
+// entry are listened on together.
+func (p *Provider) listenAddresses(ctx context.Context, o params, addr verbs.Addr) ([][]netip.Addr, error) {
+	var list []netip.Addr
+	var err error
 	switch {
 	case addr.Host != "":
-		return lookup(ctx, addr.Host)
+		list, err = lookup(ctx, addr.Host)
 	case o.device != "" || o.gidIndex >= 0:
-		return p.ownAddresses(o)
+		list, err = p.ownAddresses(o)
+	default:
+		// siw does not take IPv4 on the wildcard of IPv6.
+		return [][]netip.Addr{{netip.IPv4Unspecified(), netip.IPv6Unspecified()}, {netip.IPv4Unspecified()}, {netip.IPv6Unspecified()}}, nil
 	}
-	// Where there is IPv6, its wildcard takes IPv4 as well.
-	return []netip.Addr{netip.IPv6Unspecified(), netip.IPv4Unspecified()}, nil
+	var each [][]netip.Addr
+	for _, a := range list {
+		each = append(each, []netip.Addr{a})
+	}
+	return each, err
 }
 
-func (p *Provider) listenOn(addr verbs.Addr, o params, at netip.AddrPort) (*listener, error) {
-	l := &listener{p: p, handle: p.nextHandle(), params: o, at: at, addr: addr, requests: make(chan *cmid, maxPending), closed: make(chan struct{})}
+func (p *Provider) listenOn(addr verbs.Addr, o params, hosts []netip.Addr, port uint16) (*listener, error) {
+	l := &listener{p: p, handle: p.nextHandle(), params: o, addr: addr, requests: make(chan *cmid, maxPending), closed: make(chan struct{})}
+	for _, h := range hosts {
+		l.at = append(l.at, netip.AddrPortFrom(h, port))
+	}
 	p.register(l.handle, l)
 	if err := l.listen(); err != nil {
 		p.unregister(l.handle)
 		return nil, err
 	}
-	l.addr.Port = strconv.Itoa(int(l.at.Port()))
-	if l.addr.Host == "" && !at.Addr().IsUnspecified() {
-		l.addr.Host = at.Addr().String()
+	l.addr.Port = strconv.Itoa(int(l.at[0].Port()))
+	if l.addr.Host == "" && !hosts[0].IsUnspecified() {
+		l.addr.Host = hosts[0].String()
 	}
 	return l, nil
 }
 
-// listen makes an rdma_cm_id that listens.
+// listen makes an rdma_cm_id for each address, all with the port of the first.
 func (l *listener) listen() error {
-	id, err := l.p.lib.createID(l.p.channel, l.handle)
-	if err != nil {
-		return wrap("connection identifier", err)
-	}
-	port, err := l.bind(id)
-	if err != nil {
-		return errors.Join(err, l.p.lib.destroyID(id))
+	var ids []uintptr
+	for i := range l.at {
+		id, err := l.p.lib.createID(l.p.channel, l.handle)
+		if err == nil {
+			ids = append(ids, id)
+			var port uint16
+			if port, err = l.bind(id, l.at[i]); err == nil {
+				for j := range l.at {
+					l.at[j] = netip.AddrPortFrom(l.at[j].Addr(), port)
+				}
+			}
+		}
+		if err != nil {
+			for _, id := range ids {
+				err = errors.Join(err, l.p.lib.destroyID(id))
+			}
+			return err
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.id, l.at = id, netip.AddrPortFrom(l.at.Addr(), port)
+	l.ids = ids
 	return nil
 }
 
 // bind lets id listen on the address, and returns the port that was taken.
-func (l *listener) bind(id uintptr) (uint16, error) {
+func (l *listener) bind(id uintptr, at netip.AddrPort) (uint16, error) {
 	lib := l.p.lib
+	if err := lib.setAFOnly(id); err != nil && at.Addr().Is6() {
+		return 0, wrap("listen on IPv6 alone", err)
+	}
 	if l.params.tos >= 0 {
 		if err := lib.setTOS(id, uint8(l.params.tos)); err != nil {
 			return 0, wrap("set the type of service", err)
 		}
 	}
-	s, err := newSockaddr(l.at)
+	s, err := newSockaddr(at)
 	if err != nil {
 		return 0, err
 	}
 	if err := lib.bind(id, s); err != nil {
-		return 0, explainBind(l.at.Addr(), err)
+		return 0, explainBind(at.Addr(), err)
 	}
 	if info := lib.queryID(id); l.params.device != "" && info.context != 0 {
 		d, err := l.p.device(info.context)
@@ -107,11 +133,11 @@ func (l *listener) bind(id uintptr) (uint16, error) {
 			return 0, err
 		}
 		if d.name != l.params.device {
-			return 0, fmt.Errorf("%s is an address of device %s, not %s: %w", l.at.Addr(), d.name, l.params.device, verbs.ErrInvalid)
+			return 0, fmt.Errorf("%s is an address of device %s, not %s: %w", at.Addr(), d.name, l.params.device, verbs.ErrInvalid)
 		}
 	}
 	if err := lib.listen(id, maxPending); err != nil {
-		return 0, explainBind(l.at.Addr(), err)
+		return 0, explainBind(at.Addr(), err)
 	}
 	info := lib.queryID(id)
 	return info.src.addrPort().Port(), nil

@@ -23,13 +23,13 @@ type listener struct {
 	p        *Provider
 	handle   uint64
 	params   params
-	at       netip.AddrPort // with the port that was taken
+	at       []netip.AddrPort // with the port that was taken
 	addr     verbs.Addr
 	requests chan *cmid
 	closed   chan struct{}
 
-	mu sync.Mutex
-	id uintptr // 0 while the device is gone
+	mu  sync.Mutex
+	ids []uintptr // none while the device is gone
 	// again listens again, until it succeeds or the listener is closed.
 	again sync.WaitGroup
 	done  bool
@@ -52,14 +52,9 @@ func (l *listener) handleEvent(e cmEvent) {
 // relisten gives the removed device up, which waits for that, and listens again
 // when a device has the address.
 func (l *listener) relisten() {
-	l.mu.Lock()
-	old := l.id
-	l.id = 0
-	l.mu.Unlock()
-	if old == 0 {
+	if !l.destroyIDs(nil) {
 		return
 	}
-	_ = l.p.lib.destroyID(old) // of a device that is gone
 	tick := time.NewTicker(relistenTime)
 	defer tick.Stop()
 	for {
@@ -140,12 +135,14 @@ func (l *listener) Close() error {
 	l.mu.Unlock()
 	l.again.Wait()
 	l.p.unregister(l.handle)
-	var err error
-	if l.id != 0 {
-		if e := l.p.lib.destroyID(l.id); e != nil {
-			err = wrap("close listener", e)
-		}
-	}
+	// The requests first: siw does not always stand a listener that goes before them.
+	err := l.dropRequests()
+	l.destroyIDs(&err)
+	return errors.Join(err, l.dropRequests())
+}
+
+// dropRequests refuses the requests that nobody took.
+func (l *listener) dropRequests() (err error) {
 	for {
 		select {
 		case c := <-l.requests:
@@ -155,4 +152,18 @@ func (l *listener) Close() error {
 		}
 		return err
 	}
+}
+
+// destroyIDs ends listening; false if it had ended. An error is added to err.
+func (l *listener) destroyIDs(err *error) bool {
+	l.mu.Lock()
+	ids := l.ids
+	l.ids = nil
+	l.mu.Unlock()
+	for _, id := range ids {
+		if e := l.p.lib.destroyID(id); e != nil && err != nil {
+			*err = errors.Join(*err, wrap("close listener", e))
+		}
+	}
+	return len(ids) > 0
 }

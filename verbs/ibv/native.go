@@ -47,6 +47,8 @@ type library interface {
 	destroyID(id uintptr) error
 	queryID(id uintptr) idInfo
 	setTOS(id uintptr, tos uint8) error
+	// setAFOnly lets an IPv6 wildcard be that of IPv6 alone.
+	setAFOnly(id uintptr) error
 	bind(id uintptr, addr sockaddr) error
 	listen(id uintptr, backlog int) error
 	// resolveAddr chooses the source itself if src is the zero value.

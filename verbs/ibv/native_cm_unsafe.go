@@ -52,6 +52,8 @@ func (rdmaCore) setTOS(id uintptr, tos uint8) error {
 	return errno(C.shim_set_tos(C.uintptr_t(id), C.uint8_t(tos)))
 }
 
+func (rdmaCore) setAFOnly(id uintptr) error { return errno(C.shim_set_afonly(C.uintptr_t(id))) }
+
 // native is the address for C; nil for none.
 func (s *sockaddr) native() *C.uint8_t {
 	if *s == (sockaddr{}) {

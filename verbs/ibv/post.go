@@ -53,14 +53,15 @@ func (q *qp) postSends(wrs []verbs.SendWR) (int, error) {
 
 // checkSend says whether a request may be posted.
 func (q *qp) checkSend(wr *verbs.SendWR, room bool) error {
-	limit := q.cap.MaxSendSGE
 	switch {
 	case int(wr.Opcode) >= len(sendOpcodes):
 		return fmt.Errorf("opcode %v: %w", wr.Opcode, verbs.ErrInvalid)
 	case wr.Opcode == verbs.WRSendWithInv && !q.dev.attr.SendWithInv:
 		return fmt.Errorf("opcode %v: %w", wr.Opcode, verbs.ErrNotSupported)
 	case wr.Opcode == verbs.WRRDMARead:
-		limit = min(limit, q.dev.attr.MaxSGERead)
+		if n := dataSGEs(wr.SGEs); n > q.dev.attr.MaxSGERead {
+			return fmt.Errorf("an RDMA READ of %d SGEs, the limit is %d: %w", n, q.dev.attr.MaxSGERead, verbs.ErrInvalid)
+		}
 		if wr.Flags&verbs.SendInline != 0 {
 			return fmt.Errorf("an RDMA READ with inline data: %w", verbs.ErrInvalid)
 		}
@@ -68,8 +69,8 @@ func (q *qp) checkSend(wr *verbs.SendWR, room bool) error {
 			return fmt.Errorf("the connection was made for no RDMA READ: %w", verbs.ErrInvalid)
 		}
 	}
-	if len(wr.SGEs) > limit {
-		return fmt.Errorf("%d SGEs, the limit is %d: %w", len(wr.SGEs), limit, verbs.ErrInvalid)
+	if len(wr.SGEs) > q.cap.MaxSendSGE {
+		return fmt.Errorf("%d SGEs, the limit is %d: %w", len(wr.SGEs), q.cap.MaxSendSGE, verbs.ErrInvalid)
 	}
 	if wr.Flags&verbs.SendInline != 0 {
 		var sum uint64
@@ -86,10 +87,24 @@ func (q *qp) checkSend(wr *verbs.SendWR, room bool) error {
 	return nil
 }
 
+// dataSGEs counts the SGEs that are not empty.
+func dataSGEs(sges []verbs.SGE) (n int) {
+	for i := range sges {
+		if sges[i].Length > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // putSend makes the record of a request that comes i places behind the tail.
 func (q *qp) putSend(wr *verbs.SendWR, i int) {
-	r := sendRecord{id: workID(q.key, false, q.sq.put(i, wr.ID)), remoteAddr: wr.RemoteAddr, rkey: wr.RKey,
-		sge: uint32(len(q.sges)), opcode: sendOpcodes[wr.Opcode], flags: uint16(wr.Flags)}
+	n, flags := q.sq.put(i, wr.ID), wr.Flags
+	if q.order != nil {
+		flags = q.order.put(n, wr.Opcode == verbs.WRRDMARead, flags, q.sigAll)
+	}
+	r := sendRecord{id: workID(q.key, false, n), remoteAddr: wr.RemoteAddr, rkey: wr.RKey,
+		sge: uint32(len(q.sges)), opcode: sendOpcodes[wr.Opcode], flags: uint16(flags)}
 	if wr.Opcode == verbs.WRSendWithInv {
 		r.rkey = wr.InvalidateRKey
 	}

@@ -27,6 +27,8 @@ type qp struct {
 
 	state  atomic.Uint32 // a verbs.QPState; changed with mu held
 	sq, rq workQueue
+	order  *sendOrder // of an iWARP device
+	sigAll bool
 
 	mu        sync.Mutex // of posting and of states; before soft.Mutex of a CQ
 	destroyed bool
@@ -66,6 +68,9 @@ func (c *cmid) newQP(vpd verbs.PD, attr verbs.QPInitAttr) (*qp, error) {
 	lim.MaxSendSGE, lim.MaxRecvSGE = max(lim.MaxSendSGE, 1), max(lim.MaxRecvSGE, 1)
 	q := &qp{id: c, dev: c.dev, pd: dom, sendCQ: send, recvCQ: recv, cap: lim,
 		sq: newWorkQueue(max(lim.MaxSendWR, 1)), rq: newWorkQueue(max(lim.MaxRecvWR, 1))}
+	if q.sigAll = attr.SQSigAll; c.dev.iwarp {
+		q.order = newSendOrder(len(q.sq.ring))
+	}
 	q.sq.max, q.rq.max = uint32(lim.MaxSendWR), uint32(lim.MaxRecvWR)
 	batch := postBatch
 	q.sends, q.recvs = make([]sendRecord, 0, batch), make([]recvRecord, 0, batch)
@@ -74,7 +79,7 @@ func (c *cmid) newQP(vpd verbs.PD, attr verbs.QPInitAttr) (*qp, error) {
 	if err := q.use(); err != nil {
 		return nil, err
 	}
-	if err := q.create(attr.SQSigAll); err != nil {
+	if err := q.create(); err != nil {
 		q.unuse()
 		return nil, err
 	}
@@ -109,7 +114,7 @@ func (q *qp) unuse() {
 func (q *qp) parents() []*users { return []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users} }
 
 // create makes the QP on the CMID, unless that has one already.
-func (q *qp) create(sigAll bool) error {
+func (q *qp) create() error {
 	c := q.id
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +127,7 @@ func (q *qp) create(sigAll bool) error {
 	if err := q.dev.addQP(q); err != nil {
 		return err
 	}
-	attr := qpAttr{sendCQ: q.sendCQ.native, recvCQ: q.recvCQ.native, handle: uint64(q.key), cap: q.cap, sigAll: sigAll}
+	attr := qpAttr{sendCQ: q.sendCQ.native, recvCQ: q.recvCQ.native, handle: uint64(q.key), cap: q.cap, sigAll: q.sigAll}
 	attr.cap.MaxSendWR, attr.cap.MaxRecvWR = max(attr.cap.MaxSendWR, 1), max(attr.cap.MaxRecvWR, 1)
 	err := q.dev.with(func() (err error) {
 		q.native, q.num, err = q.dev.lib.createQP(c.id, q.pd.native, attr)

@@ -133,6 +133,8 @@ void shim_set_handle(uintptr_t id, uint64_t handle);
 int shim_destroy_id(uintptr_t id);
 void shim_query_id(uintptr_t id, struct shim_id *out);
 int shim_set_tos(uintptr_t id, uint8_t tos);
+/* An IPv6 address of the id means IPv6 alone. */
+int shim_set_afonly(uintptr_t id);
 int shim_bind(uintptr_t id, const uint8_t *addr);
 int shim_listen(uintptr_t id, int backlog);
 int shim_resolve_addr(uintptr_t id, const uint8_t *src, const uint8_t *dst, int timeout_ms);

@@ -10,7 +10,7 @@ import (
 const deadKey = 0x5eadbee5
 
 // localFault are the statuses of a send request whose SGE can't be used.
-func (e *Env) localFault() []verbs.WCStatus { return append(e.executed(), verbs.WCLocProtErr) }
+func (e *Env) localFault() []verbs.WCStatus { return append(e.executed(), e.receiveFault(verbs.WCLocProtErr)...) }
 
 // executed are the statuses, besides success, of a request that was executed
 // before another one failed here.
@@ -24,7 +24,7 @@ func (e *Env) executed() []verbs.WCStatus {
 // receiveFault are the statuses of a receive that fails for a cause.
 func (e *Env) receiveFault(cause verbs.WCStatus) []verbs.WCStatus {
 	if e.VagueErrors {
-		return []verbs.WCStatus{cause, verbs.WCLocQPOpErr}
+		return []verbs.WCStatus{cause, verbs.WCLocQPOpErr, verbs.WCGeneralErr}
 	}
 	return []verbs.WCStatus{cause}
 }

@@ -23,10 +23,11 @@ type Fabric struct {
 	// SilentFaults: the transport has no word for a fault of one side's own, so that
 	// the other side sees the connection end in order (InfiniBand, RoCE).
 	SilentFaults bool
-	// VagueErrors: the device tells less than it could, as Linux's rxe does. A send
-	// request whose SGE can't be used completes as flushed, and so do those before
-	// it that were not acknowledged yet; a receive that does not fit completes with
-	// LOC_QP_OP_ERR; and a READ may leave a part of its data behind when it fails.
+	// VagueErrors: the device tells less than it could, as Linux's rxe and siw do. A
+	// request that can't be executed for a cause on its own side completes with
+	// LOC_QP_OP_ERR or GENERAL_ERR, or, if it is a send, as flushed, and so do those
+	// before it that were not acknowledged yet; and a READ may leave a part of its
+	// data behind when it fails.
 	VagueErrors bool
 }
 
