@@ -59,12 +59,15 @@ blkdiscard -z -o 0 -l 64M "$d"
 blkdiscard -o 64M -l 64M "$d"
 cmp -n $((64 << 20)) "$d" /dev/zero
 
+printf 'label: gpt\n,300M\n,\n' | sfdisk -q --wipe always "$d"
+udevadm settle -t 60
+
 step detach
 initiator disconnect -d "$d"
 eventually 20 gone "${pid[initiator]}"
 wait "${pid[initiator]}"
 [ ! -e "/sys/block/${d#/dev/}/pid" ] || fail "the device is still connected"
-equal "$(ls "$work" | grep -c '^connect-')" 0 "the number of files left behind"
+equal "$(find "$work" -name 'connect-*' | wc -l)" 0 "the number of files left behind"
 
 step "the partitions are there when connect says that it is ready"
 attach again -n "$nqn" --nbd-device /dev/nbd7

@@ -6,6 +6,8 @@
 # nbd_setup: the module, udev with our rule, and the wire to the namespace rbd.
 nbd_setup() {
 	pair_without_rdma
+	# Not "ip netns exec", which copies the mounts that there are.
+	where=(nsenter --net=/run/netns/rbd)
 	modprobe nbd
 	mkdir -p /run/udev/rules.d
 	cp /vm/packaging/60-rbd.rules /run/udev/rules.d/
@@ -65,7 +67,7 @@ load() {
 	rm -f "$work/$name.stop"
 	while [ ! -e "$work/$name.stop" ]; do
 		fio --name="$name" --filename="$disk" --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
-			--do_verify=1 --size=32M "$@" >"$work/$name.fio" 2>&1 || exit 1
+			--do_verify=1 --size=16M "$@" >"$work/$name.fio" 2>&1 || exit 1
 		echo round >>"$work/$name.rounds"
 	done &
 	pid[$name]=$!
