@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -100,10 +99,13 @@ func (k *kernelDisks) attachAll(ctrl *initiator.Controller, server *nbd.Server, 
 		return nil, fmt.Errorf("%s has %d namespaces, and --nbd-device %s is one device: use auto", ctrl.NQN(), len(list), kernel.Device{Index: k.choice.index}.Path())
 	}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, releaseAll(disks))
-			disks = nil
+		if err == nil {
+			return
 		}
+		for _, d := range disks {
+			d.giveUp(k.log)
+		}
+		disks = nil
 	}()
 	for i, ns := range list {
 		a, err := k.attach(server, exports[i], ctrl.NQN(), ns, before)
@@ -144,14 +146,15 @@ func (k *kernelDisks) attach(server *nbd.Server, e nbd.Export, nqn string, ns *i
 	return k.host.TakeOver(server, e, left, k.options(id))
 }
 
-// releaseAll gives up devices that nobody has been told of yet.
-func releaseAll(disks []*kernelDisk) (err error) {
+// giveUp ends what nobody uses. A device that is in use is left behind: it waits for
+// the process that takes it over.
+func (d *kernelDisk) giveUp(log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), detachTime)
 	defer cancel()
-	for _, d := range disks {
-		err = errors.Join(err, d.attachment.ForceDetach(ctx))
+	if err := d.attachment.Detach(ctx); err != nil {
+		d.attachment.Abandon()
+		log.Warn("device left behind: connect again to take it over", "device", d.attachment.Path(), "nsid", d.nsid, "reason", err)
 	}
-	return err
 }
 
 // resize gives the device the size that its namespace has now. What it refuses is

@@ -12,7 +12,6 @@ import (
 	"rbd/cmd/internal/registry"
 	"rbd/initiator"
 	"rbd/nbd"
-	"rbd/nbd/kernel"
 )
 
 // busyPoll is how often an end that was asked for while devices are in use is tried
@@ -97,12 +96,11 @@ func (s *session) loop(ctx context.Context, entry *registry.Server, served chan 
 			retry = time.After(0)
 		case <-retry:
 			err := s.detach(func(*kernelDisk) bool { return true })
-			var busy *kernel.BusyError
-			if !errors.As(err, &busy) {
-				return err
+			if err == nil {
+				return nil
 			}
-			if text := busy.Error(); text != told {
-				s.log.Warn("not ended: "+text+"; it ends when nobody uses it, or by disconnect --force", "device", busy.Device.Path())
+			if text := err.Error(); text != told {
+				s.log.Warn("not ended: " + text + "; it ends when nobody uses it, or by disconnect --force")
 				told = text
 			}
 			retry = time.After(busyPoll)
@@ -110,10 +108,12 @@ func (s *session) loop(ctx context.Context, entry *registry.Server, served chan 
 			return fmt.Errorf("%s at %s: %w", s.ctrl.NQN(), s.ctrl.Addr(), s.ctrl.Err())
 		case err := <-served:
 			served <- nil // run counts one for each listener
-			if ctx.Err() == nil || err != nil {
+			if len(s.attached()) == 0 {
 				return err
 			}
-			// The listeners are closed, and a device is still in use.
+			if err != nil {
+				s.log.Error("NBD is not served on a socket any more; the kernel devices go on", "err", err)
+			}
 			served = nil
 		case <-s.changed:
 			for _, d := range s.attached() {
@@ -197,10 +197,19 @@ func (s *session) force(chosen func(*kernelDisk) bool) error {
 	return all
 }
 
-// dropDevices ends what devices are left when the session ends: there are some only
-// after an error.
+// dropDevices ends or leaves behind what devices there are when the session ends
+// with an error. Where the target is lost for good there is nothing to wait for.
 func (s *session) dropDevices() error {
-	return s.force(func(*kernelDisk) bool { return true })
+	select {
+	case <-s.ctrl.Lost():
+		return s.force(func(*kernelDisk) bool { return true })
+	default:
+	}
+	for _, d := range s.attached() {
+		d.giveUp(s.log)
+		s.forget(d)
+	}
+	return nil
 }
 
 // forgetDetached takes such devices off the list, and says whether the session ends

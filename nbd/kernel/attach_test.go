@@ -161,7 +161,7 @@ func TestTakeOver(t *testing.T) {
 	k, h := newFakeKernel(t)
 	ram := newRAM(t)
 	first := attach(t, ram, h)
-	first.end(nil) // dies without a word
+	first.Abandon()
 	k.mu.Lock()
 	k.drop(0)
 	k.drop(1)

@@ -40,6 +40,15 @@ func (a *Attachment) ForceDetach(ctx context.Context) error {
 	return a.host.disconnect(ctx, a.id())
 }
 
+// Abandon leaves the device to the process that takes it over next: its connections
+// are closed and not replaced. The kernel keeps what was not answered, for the
+// dead-connection timeout.
+func (a *Attachment) Abandon() {
+	a.end(nil)
+	a.fence.cut() // from now on no answer leaves, such as that this process ends
+	a.fence.breakUp()
+}
+
 // wait waits until the connections have ended.
 func (a *Attachment) wait(ctx context.Context) error {
 	select {
