@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"fmt"
 
 	"rbd/wire"
@@ -30,12 +31,22 @@ func (q *queue) receive(c capsule) {
 		q.release(s)
 		return
 	}
-	if s.status = q.check(s, len(b)-wire.SQESize); !s.status.OK() {
+	s.status = q.check(s, len(b)-wire.SQESize)
+	switch {
+	case s.status.OK():
+		q.fetch(s, b[wire.SQESize:])
+	case q.qid != 0 && q.ctrl.ended.Load():
+		// An answer would be final. Without one the host sends the command again when
+		// it is connected again.
+		q.broken(errControllerEnded)
+		q.release(s)
+	default:
 		q.finish(s)
-		return
 	}
-	q.fetch(s, b[wire.SQESize:])
 }
+
+// errControllerEnded is why an I/O queue ends that has outlived its controller.
+var errControllerEnded = errors.New("the controller has ended")
 
 // check decides whether a command may be executed, and sets what data it moves.
 func (q *queue) check(s *slot, inCapsule int) wire.Status {

@@ -47,6 +47,8 @@ type controller struct {
 	listener *endpoint
 	// ready is CC.EN and CSTS.RDY, for the I/O queues.
 	ready atomic.Bool
+	// ended: the controller is gone or has failed, and its connections are being cut.
+	ended atomic.Bool
 	// traffic: a command came since the keep alive timer was last looked at.
 	traffic atomic.Bool
 	// writeThrough: the host has turned the volatile write cache off.
@@ -102,6 +104,7 @@ func (c *controller) enter(next controllerState) {
 		c.csts = wire.CSTSCFS
 	}
 	c.state = next
+	c.ended.Store(next == controllerGone || next == controllerFailed)
 	c.ready.Store(next == controllerEnabled)
 }
 

@@ -279,6 +279,28 @@ func TestControllerShutdownFlushes(t *testing.T) {
 	}
 }
 
+// TestControllerEnded protects commands that come when their controller has ended and
+// their connection has not yet: an answer would be final, so there is none.
+func TestControllerEnded(t *testing.T) {
+	e := newEnv(t)
+	e.addRAM(1 << 20)
+	_, cntlid := e.admin(testNQN)
+	q := e.io(cntlid, 1, 16)
+	q.fill(0, 8, 1)
+	s := e.target.subsystem(testNQN)
+	s.mu.Lock()
+	c := s.controllers[cntlid]
+	s.mu.Unlock()
+	c.mu.Lock()
+	c.enter(controllerFailed)
+	c.mu.Unlock()
+	q.send(wire.FlushSQE(1), nil)
+	if cqe, err := q.answer(); err == nil {
+		t.Errorf("answered: %v", cqe.Status)
+	}
+	q.lost()
+}
+
 // TestWriteThrough protects feature 06h: with the cache off every write is durable.
 func TestWriteThrough(t *testing.T) {
 	e := newEnv(t)
