@@ -46,8 +46,7 @@ type exchange struct {
 	// lagging counts slots that were answered while the SEND has not completed,
 	// held those among them whose request waits for it.
 	lagging, held int
-	// answers counts all answers: a sign of life of the peer.
-	answers uint64
+	traffic       traffic
 	// finished collects the requests that are over until take.
 	finished []*Request
 }
@@ -74,6 +73,7 @@ func (x *exchange) next() (int, *Request) {
 	x.free = x.free[:len(x.free)-1]
 	s := &x.slots[i]
 	s.req, s.busy, s.sent, s.answered, s.gathers = r, true, false, false, false
+	x.traffic.sent++
 	return i, r
 }
 
@@ -99,8 +99,13 @@ func (x *exchange) answer(c *wire.CQE) error {
 	if s == nil || s.answered {
 		return &ProtocolError{What: "answer to a command that is not out", CID: c.CID}
 	}
+	if r := s.req; r != nil && r.cmd == nil && errors.Is(c.Status, wire.StatusCommandSequenceError) {
+		// To I/O this says that the controller is not enabled, which it was: it is about
+		// to end the connection.
+		return &StatusError{Op: r.Op, NSID: r.NSID, Offset: r.Offset + r.done, Length: r.chunk, Status: c.Status}
+	}
 	s.answered = true
-	x.answers++
+	x.traffic.answered++
 	if s.sent {
 		x.settle(s.req, c)
 		x.release(i)

@@ -1,6 +1,7 @@
 package initiator
 
 import (
+	"errors"
 	"testing"
 
 	"rbd/wire"
@@ -176,4 +177,21 @@ func FuzzQueueResponses(f *testing.F) {
 		o.wait(t, n)
 		o.none(t)
 	})
+}
+
+// Protects requests from the end of a controller: what it refuses because it is not
+// enabled any more is not over, but is sent again when there is a new connection.
+func TestExchangeNotEnabled(t *testing.T) {
+	for _, r := range []*Request{{Op: OpRead, Length: 512}, {Op: OpFlush}} {
+		x := newExchange(1)
+		x.enqueue(r)
+		i, _ := x.next()
+		err := x.answer(&wire.CQE{CID: x.cid(i), Status: wire.StatusCommandSequenceError | wire.StatusDNR})
+		if !errors.Is(err, wire.StatusCommandSequenceError) {
+			t.Errorf("%v: %v", r.Op, err)
+		}
+		if n := len(x.take(nil)); n != 0 || x.idle() {
+			t.Errorf("%v: %d requests finished, idle %v", r.Op, n, x.idle())
+		}
+	}
 }

@@ -18,30 +18,41 @@ const (
 type keepAlive struct {
 	kato   time.Duration // 0: off
 	period time.Duration
-	// traffic: any command keeps the controller alive (CTRATT.TBKAS), so that
-	// periods with answers need no Keep Alive.
-	traffic bool
+	// byTraffic: any command keeps the controller alive (CTRATT.TBKAS), so that
+	// periods with some need no Keep Alive.
+	byTraffic bool
 
-	last    time.Time // of the last check
-	answers uint64    // at the last check
-	out     bool
-	since   time.Time // when the command that is out was sent
+	last  time.Time // of the last check
+	seen  traffic   // at the last check
+	out   bool
+	since time.Time // when the command that is out was sent
+}
+
+// traffic counts commands. To the controller, a period had traffic if it has received
+// one, and to the host, if it has sent one and the peer gives signs of life. Answers
+// alone don't tell: those of long commands come when the controller has received
+// nothing for longer than it waits.
+type traffic struct{ sent, answered uint64 }
+
+func (t *traffic) add(o traffic) {
+	t.sent += o.sent
+	t.answered += o.answered
 }
 
 // forever is how long to wait for nothing.
 const forever = 1000 * time.Hour
 
-func newKeepAlive(kato time.Duration, traffic bool, now time.Time) keepAlive {
-	k := keepAlive{kato: kato, period: kato / 2, traffic: traffic, last: now}
-	if traffic {
+func newKeepAlive(kato time.Duration, byTraffic bool, now time.Time) keepAlive {
+	k := keepAlive{kato: kato, period: kato / 2, byTraffic: byTraffic, last: now}
+	if byTraffic {
 		k.period = kato / 4
 	}
 	return k
 }
 
-// step says what to do now, given how many answers have come so far, and when to
-// ask again if nothing happens.
-func (k *keepAlive) step(now time.Time, answers uint64) (keepAliveAction, time.Duration) {
+// step says what to do now, given the traffic so far, and when to ask again if nothing
+// happens.
+func (k *keepAlive) step(now time.Time, all traffic) (keepAliveAction, time.Duration) {
 	if k.kato == 0 {
 		return keepAliveWait, forever
 	}
@@ -55,16 +66,16 @@ func (k *keepAlive) step(now time.Time, answers uint64) (keepAliveAction, time.D
 		return keepAliveWait, left
 	}
 	k.last = now
-	if k.traffic && answers != k.answers {
-		k.answers = answers
+	seen := k.seen
+	k.seen = all
+	if k.byTraffic && all.sent != seen.sent && all.answered != seen.answered {
 		return keepAliveWait, k.period
 	}
 	k.out, k.since = true, now
 	return keepAliveSend, k.kato
 }
 
-// answered notes the answer to a Keep Alive command, which is itself the
-// answers-th.
-func (k *keepAlive) answered(answers uint64) {
-	k.out, k.answers = false, answers
+// answered notes the answer to a Keep Alive command, which is part of the traffic.
+func (k *keepAlive) answered(all traffic) {
+	k.out, k.seen = false, all
 }

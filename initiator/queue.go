@@ -252,11 +252,11 @@ func (q *Queue) overdue(limit uint32) error {
 	return fmt.Errorf("queue %d: %s not answered: %w", q.id, r.Op, ErrTimeout)
 }
 
-// answers counts the answers that came.
-func (q *Queue) answers() uint64 {
+// traffic is what has gone over the connection.
+func (q *Queue) traffic() traffic {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.conn.x.answers
+	return q.conn.x.traffic
 }
 
 // drain waits until no request is out or waiting, or ctx ends.

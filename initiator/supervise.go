@@ -24,7 +24,7 @@ func (a *association) supervise() {
 	var ka keepAlive // off until the association is live
 	live := a.live
 	for {
-		action, wait := ka.step(time.Now(), a.answers())
+		action, wait := ka.step(time.Now(), a.traffic())
 		switch action {
 		case keepAliveWait:
 		case keepAliveSend:
@@ -42,7 +42,7 @@ func (a *association) supervise() {
 			kato := time.Duration(a.c.opts.kato()) * time.Millisecond
 			ka = newKeepAlive(kato, a.info.id.CTRATT&wire.CTRATTTBKAS != 0, time.Now())
 		case <-a.keepAlives:
-			ka.answered(a.answers())
+			ka.answered(a.traffic())
 		case <-alive.C:
 		case <-ticks.C:
 			a.c.tick.Add(1)
@@ -65,12 +65,12 @@ func (a *association) checkTime(adminTicks uint32) {
 	}
 }
 
-// answers counts the answers on all queues.
-func (a *association) answers() (n uint64) {
+// traffic is that of all queues.
+func (a *association) traffic() (t traffic) {
 	for _, q := range a.attached() {
-		n += q.answers()
+		t.add(q.traffic())
 	}
-	return n
+	return t
 }
 
 // sendKeepAlive submits a Keep Alive command; its answer comes to a.keepAlives.
