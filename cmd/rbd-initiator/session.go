@@ -48,7 +48,7 @@ func signalTo(ch chan<- struct{}) {
 
 // attachDevices attaches all namespaces and waits until udev has done with them.
 func (s *session) attachDevices(ctx context.Context, server *nbd.Server) error {
-	settler, err := newSettler(s.kernel.host, s.log)
+	settler, err := newSettler(s.log)
 	if err != nil {
 		return err
 	}

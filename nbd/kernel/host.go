@@ -58,13 +58,6 @@ func Open(log *slog.Logger) (*Host, error) {
 	return h, nil
 }
 
-// HasNetlink says whether the driver is reached by netlink. Uevents of udev come only
-// where it is, too.
-func (h *Host) HasNetlink() bool {
-	_, ok := h.control.(*control)
-	return ok
-}
-
 // loaded says whether the kernel has the driver, as a module or built in.
 func loaded() bool {
 	_, err := os.Stat("/sys/module/nbd")

