@@ -1,8 +1,11 @@
 package vm
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -38,28 +41,47 @@ func series(kernel string) string {
 	return strings.Join(parts[:min(len(parts), 2)], ".")
 }
 
-// merge returns the table with the outcomes of one kernel in place of older ones of
-// the same series. The rows of other series stay; those of DefaultSeries come first.
-func merge(old string, outcomes []Outcome) string {
-	var mine, others strings.Builder
-	for _, o := range outcomes {
-		mine.WriteString(o.row())
+// rowKey is what a row is about: the scenario with kernels of a series.
+type rowKey struct{ series, scenario string }
+
+// merge returns the table with the outcomes in place of older ones of the same
+// scenarios and series. Rows of scenarios that are not in all are dropped. Those of
+// DefaultSeries come first.
+func merge(old string, outcomes []Outcome, all []Scenario) string {
+	exists := make(map[string]bool)
+	for _, s := range all {
+		exists[s.Name] = true
 	}
-	this := series(outcomes[0].Kernel)
+	rows := make(map[rowKey]string)
 	for line := range strings.Lines(old) {
-		cells := strings.Split(line, " | ")
-		if len(cells) == 6 && strings.Contains(line, "`") && series(cells[2]) != this {
-			others.WriteString(line)
+		if cells := strings.Split(line, " | "); len(cells) == 6 {
+			if name := strings.Trim(cells[3], "`"); exists[name] {
+				rows[rowKey{series(cells[2]), name}] = line
+			}
 		}
 	}
-	if this == DefaultSeries {
-		return matrixHead + mine.String() + others.String()
+	for _, o := range outcomes {
+		rows[rowKey{series(o.Kernel), o.Name}] = o.row()
 	}
-	return matrixHead + others.String() + mine.String()
+	keys := slices.SortedFunc(maps.Keys(rows), func(a, b rowKey) int {
+		if a.series != b.series && (a.series == DefaultSeries || b.series == DefaultSeries) {
+			if a.series == DefaultSeries {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(strings.Compare(a.series, b.series), strings.Compare(a.scenario, b.scenario))
+	})
+	var table strings.Builder
+	table.WriteString(matrixHead)
+	for _, k := range keys {
+		table.WriteString(rows[k])
+	}
+	return table.String()
 }
 
 // writeMatrix puts the outcomes into the table of a document, between the marks.
-func writeMatrix(file string, outcomes []Outcome) error {
+func writeMatrix(file string, outcomes []Outcome, all []Scenario) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -70,7 +92,7 @@ func writeMatrix(file string, outcomes []Outcome) error {
 	if !ok || !ok2 {
 		return fmt.Errorf("%s has no marks for the table", file)
 	}
-	changed := before + matrixBegin + "\n\n" + merge(old, outcomes) + "\n" + matrixEnd + after
+	changed := before + matrixBegin + "\n\n" + merge(old, outcomes, all) + "\n" + matrixEnd + after
 	if changed == text {
 		return nil
 	}

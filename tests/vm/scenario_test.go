@@ -74,17 +74,19 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// Protects the document around the table, and in it the rows of other kernels.
+// Protects the document around the table, and in it the rows of other kernels and of
+// scenarios that were not run.
 func TestWriteMatrix(t *testing.T) {
-	file := write(t, "before\n"+matrixBegin+"\n"+matrixHead+"| H | T | 6.12.1-amd64 | `a` | first | passes |\n| H | T | 6.1.0-9-amd64 | `a` | first | passes |\n"+matrixEnd+"\nafter\n")
+	file := write(t, "before\n"+matrixBegin+"\n"+matrixHead+"| H | T | 6.12.1-amd64 | `a` | first | passes |\n| H | T | 6.1.0-9-amd64 | `a` | first | passes |\n| H | T | 6.12.1-amd64 | `0` | not run | passes |\n| H | T | 6.12.1-amd64 | `gone` | not there any more | passes |\n"+matrixEnd+"\nafter\n")
 	outcomes := func(kernel string) []Outcome {
 		return []Outcome{
 			{Scenario{Name: "a", Title: "first", Host: "H", Target: "T"}, kernel, true},
 			{Scenario{Name: "b", Title: "second", Host: "H", Target: "T"}, kernel, false},
 		}
 	}
+	all := []Scenario{{Name: "0"}, {Name: "a"}, {Name: "b"}}
 	for _, kernel := range []string{"6.12.2-amd64", "6.12.2-amd64", "6.1.0-10-amd64"} { // the second time must find the marks again
-		if err := writeMatrix(file, outcomes(kernel)); err != nil {
+		if err := writeMatrix(file, outcomes(kernel), all); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,13 +95,14 @@ func TestWriteMatrix(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "before\n" + matrixBegin + "\n\n" + matrixHead +
+		"| H | T | 6.12.1-amd64 | `0` | not run | passes |\n" +
 		"| H | T | 6.12.2-amd64 | `a` | first | passes |\n| H | T | 6.12.2-amd64 | `b` | second | **fails** |\n" +
 		"| H | T | 6.1.0-10-amd64 | `a` | first | passes |\n| H | T | 6.1.0-10-amd64 | `b` | second | **fails** |\n\n" +
 		matrixEnd + "\nafter\n"
 	if string(b) != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b, want)
 	}
-	if err := writeMatrix(write(t, "no marks"), outcomes("6.12.2")); err == nil {
+	if err := writeMatrix(write(t, "no marks"), outcomes("6.12.2"), all); err == nil {
 		t.Error("a document without marks was changed")
 	}
 }
