@@ -183,6 +183,10 @@ func (q *qp) brokenBefore() bool {
 // on iWARP, where the end itself moves the QP to ERR, if nobody knows of it.
 func (q *qp) broken() error {
 	before := q.brokenBefore()
+	if before { // a completion that nobody has taken yet may tell
+		q.sendCQ.drain(nil)
+		q.recvCQ.drain(nil)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {

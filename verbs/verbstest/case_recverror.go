@@ -23,7 +23,7 @@ func tooSmall(e *Env, n, room int) {
 		p.Client.Post(verbs.SendWR{ID: 3, Flags: verbs.SendSignaled, SGEs: from.All()})
 		p.Server.Recv.Fails(1, e.receiveFault(verbs.WCLocLenErr)...)
 		p.Server.Recv.Flushed(2, 1)
-		p.Client.Send.Fails(3, verbs.WCRemOpErr, verbs.WCRemInvReqErr, verbs.WCSuccess)
+		p.Client.Send.Fails(3, append(e.receiveFault(verbs.WCRemOpErr), verbs.WCRemInvReqErr, verbs.WCSuccess)...)
 		wantBroken(p)
 		p.Client.Recv.Flushed(70, 2)
 		p.Quiet()

@@ -10,7 +10,9 @@ import (
 const deadKey = 0x5eadbee5
 
 // localFault are the statuses of a send request whose SGE can't be used.
-func (e *Env) localFault() []verbs.WCStatus { return append(e.executed(), e.receiveFault(verbs.WCLocProtErr)...) }
+func (e *Env) localFault() []verbs.WCStatus {
+	return append(e.executed(), e.receiveFault(verbs.WCLocProtErr)...)
+}
 
 // executed are the statuses, besides success, of a request that was executed
 // before another one failed here.
@@ -41,13 +43,14 @@ func beside(e *Env, f func(p *Pair)) {
 }
 
 // wantBroken checks that the connection ended on both sides, and that neither
-// calls it an orderly end; one may, if faults are silent.
+// calls it an orderly end; one may, if faults are silent, and both, if errors are
+// vague too.
 func wantBroken(p *Pair) {
 	p.e.T.Helper()
 	orderly := 0
 	for _, s := range []*Side{p.Client, p.Server} {
 		if err := s.Ended(); errors.Is(err, verbs.ErrDisconnected) {
-			if orderly++; !p.e.SilentFaults || orderly > 1 {
+			if orderly++; !p.e.SilentFaults || orderly > 1 && !p.e.VagueErrors {
 				p.e.T.Errorf("%s: an error ended the connection, and Err says: %v", s.name, err)
 			}
 		}
@@ -67,6 +70,7 @@ func (p *Pair) refused(wr verbs.SendWR, statuses ...verbs.WCStatus) {
 	if wr.Opcode != verbs.WRRDMARead {
 		statuses = append(statuses, verbs.WCSuccess)
 	}
+	statuses = append(statuses, p.e.executed()...)
 	p.Client.Send.Fails(40, statuses...)
 	wantBroken(p)
 	p.Client.Post(verbs.SendWR{ID: 41, Opcode: verbs.WRRDMAWrite})

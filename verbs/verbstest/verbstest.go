@@ -29,6 +29,9 @@ type Fabric struct {
 	// before it that were not acknowledged yet; and a READ may leave a part of its
 	// data behind when it fails.
 	VagueErrors bool
+	// LaxReads: the device serves RDMA READs of regions that don't allow them, as
+	// Linux's siw does. Programs then rely on bounds and domains alone.
+	LaxReads bool
 }
 
 // Case is one test of the suite.
