@@ -1,0 +1,32 @@
+# The port of Soft-RoCE goes down under load and comes up again: requests wait, none fails.
+#
+# host: rbd-initiator (rdma:// on rxe)
+# target: rbd-target (rdma:// on rxe)
+# machines: 2
+# timeout: 5m
+. "$(dirname "$0")/lib/common.sh"
+. "$lib/ibv.sh"
+machine
+tc qdisc del dev eth0 root
+rdma_device rxe eth0
+if [ "$ROLE" = target ]; then
+	kernel_addr=$target_addr ibv_target -e "ram:64M,nqn=$nqn"
+	meet ready
+	meet loaded
+	ip link set eth0 down
+	sleep 20
+	ip link set eth0 up
+	meet done
+	stop target
+	exit
+fi
+meet ready
+ibv_connect $target_addr -n "$nqn" -i 2 -l 300 -k 5
+load 60
+sleep 5
+meet loaded
+load_ends
+grep -iE 'lost|reconnect' "$work/initiator.err" | head -n 5
+verify_nbd 1 --rw=randrw --bs=4k --iodepth=16 --size=1M
+stop initiator
+meet done

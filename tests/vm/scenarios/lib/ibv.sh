@@ -1,0 +1,134 @@
+# Programs that use RDMA devices through rdma-core.
+# shellcheck shell=bash
+
+# conformance KIND: the suite that every provider passes (verbs/verbstest), on the
+# kernel's device of that kind.
+conformance() {
+	pair "$1"
+	ip -6 addr add fd99::1/64 dev wire nodad
+	sleep 1 # the device learns of the address
+	RBD_IBV_KIND=$1 RBD_IBV_LISTEN="rdma://$kernel_addr" RBD_IBV_LISTEN6="rdma://[fd99::1]" \
+		ibv.test -test.v -test.timeout 20m -test.run TestConformance >"$work/conformance.out" 2>&1 || {
+		grep -vE '^ *(=== |--- PASS)' "$work/conformance.out" | head -c 20000
+		fail "the suite does not pass on $1"
+	}
+	grep -E '^    case_|^ *--- SKIP' "$work/conformance.out" || true
+	echo "$(grep -c '^    --- PASS' "$work/conformance.out") cases pass"
+}
+
+# ibv_target ARG...: our target on the kernel's RDMA device, open to any host.
+ibv_target() {
+	where=(env)
+	start target rbd-target serve -l rdma://$kernel_addr:4420 --allow-any-host "$@"
+	grep -q "^listening rdma://$kernel_addr:4420" "$work/target.out" || fail "the target did not start"
+	# It registers its buffers now, which takes long on an emulated processor.
+	eventually 30 rbd-initiator discover -a "rdma://$kernel_addr"
+}
+
+# ibv_connect ADDR ARG...: our initiator on the kernel's RDMA device.
+ibv_connect() {
+	local addr=$1
+	shift
+	where=(env)
+	start initiator rbd-initiator connect -a "rdma://$addr" "$@"
+	grep -q '^nbd' "$work/initiator.out" || fail "the initiator did not start"
+}
+
+# ibv_pair KIND: both of our programs on the same device.
+ibv_pair() {
+	pair "$1"
+	ibv_target -e "ram:64M,nqn=$nqn" -e "ram:16M,nqn=$nqn,ro"
+	rbd-initiator discover -a "rdma://$kernel_addr" | tee "$work/discovered"
+	grep -q "$nqn" "$work/discovered" || fail "the subsystem was not discovered"
+	ibv_connect $kernel_addr -n "$nqn" -i 2
+	for bs in 512 4k 128k; do
+		step "$bs"
+		verify_nbd 1 --rw=randrw --bs=$bs --iodepth=32 --size=$([ $bs = 128k ] && echo 16M || echo 1M)
+	done
+	verify_nbd 1 --rw=write --bs=1m --iodepth=4 --size=16M
+	step "a disconnect of the target is an end of the connection"
+	stop initiator
+	logged 10 "$work/target.err" 'host disconnected'
+	stop target
+}
+
+# ibv_host KIND: the kernel's host with our target.
+ibv_host() {
+	pair "$1"
+	ibv_target -e "ram:64M,nqn=$nqn"
+	nvme discover -t rdma -a $kernel_addr -s 4420 --hostnqn="$hostnqn" --hostid="$hostid" | tee "$work/discovered"
+	grep -q "$nqn" "$work/discovered" || fail "the subsystem was not discovered"
+	connect $kernel_addr "$nqn" -i 2
+	d=$(disk "$nqn" 1)
+	for bs in 512 4k 64k 1m; do
+		step "$bs"
+		verify_io "$d" --rw=randrw --bs=$bs --iodepth=16 --size=$([ $bs = 1m ] && echo 16M || echo 1M)
+	done
+	step "a file system"
+	mke2fs -q -F -t ext4 "$d"
+	mkdir "$work/mnt"
+	mount "$d" "$work/mnt"
+	defer umount "$work/mnt"
+	head -c 4M /dev/urandom >"$work/data"
+	cp "$work/data" "$work/mnt/data"
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	cmp "$work/data" "$work/mnt/data"
+	umount "$work/mnt"
+	is_live "$nqn" || fail "the controller is $(state "$nqn")"
+	step "reset"
+	nvme reset "/dev/$(controller "$nqn")"
+	eventually 20 is_live "$nqn"
+	verify_io "$d" --rw=randrw --bs=4k --iodepth=16 --size=1M
+	nvme disconnect -n "$nqn"
+	stop target
+}
+
+# ibv_initiator KIND: our initiator with the kernel's target.
+ibv_initiator() {
+	pair "$1"
+	truncate -s 64M "$work/disk"
+	kernel_target $kernel_addr
+	kernel_subsystem "$nqn"
+	kernel_namespace "$nqn" 1 "$work/disk"
+	ibv_connect $kernel_addr -n "$nqn" -i 2
+	for bs in 512 4k 128k; do
+		step "$bs"
+		verify_nbd 1 --rw=randrw --bs=$bs --iodepth=32 --size=$([ $bs = 128k ] && echo 16M || echo 1M)
+	done
+	verify_nbd 1 --rw=write --bs=1m --iodepth=4 --size=16M
+	stop initiator
+}
+
+# load: fio on the first namespace, in the background, writing and reading back.
+load() {
+	fio --name=load --ioengine=nbd --uri="$(uri 1)" --rw=randrw --bs=4k --iodepth=16 --size=8M --loops=1000 --time_based --runtime="$1" \
+		--verify=crc32c --verify_fatal=1 --verify_state_save=0 --do_verify=0 >"$work/load.out" 2>"$work/load.err" &
+	load=$!
+	defer eval "kill $load 2>/dev/null"
+}
+
+# load_ends: the load must end without an error.
+load_ends() { wait $load || { cat "$work/load.out" "$work/load.err"; fail "the load saw errors"; }; }
+
+# ibv_removal KIND: the device goes under load, and comes back.
+ibv_removal() {
+	pair "$1"
+	ibv_target -e "ram:64M,nqn=$nqn"
+	ibv_connect $kernel_addr -n "$nqn" -i 2 -l 120
+	load 40
+	sleep 5
+	step "rdma link delete"
+	timeout 30 rdma link delete "$1"0 || fail "the device can't be removed while the programs use it"
+	kill -0 "${pid[target]}" || fail "the target ended"
+	kill -0 "${pid[initiator]}" || fail "the initiator ended"
+	logged 20 "$work/target.err" 'device was removed'
+	rbd-target devices
+	sleep 3
+	step "rdma link add"
+	rdma link add "$1"0 type "$1" netdev wire
+	load_ends
+	verify_nbd 1 --rw=randrw --bs=4k --iodepth=16 --size=1M
+	stop initiator
+	stop target
+}
