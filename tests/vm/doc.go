@@ -14,7 +14,7 @@
 //     exit status, and what the kernel logged meanwhile.
 //  5. Each scenario is a Go test, TestVM/NAME, with a log of its own. Scenarios
 //     share a machine until one fails: the next one gets a fresh machine.
-//  6. A run that is not short writes its results into the table of docs/interop.md.
+//  6. The run writes its results into the table of docs/interop.md.
 //
 // # Running
 //

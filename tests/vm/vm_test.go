@@ -44,9 +44,7 @@ func TestVM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if which == "1" {
-		t.Cleanup(func() { results.write(t) })
-	}
+	t.Cleanup(func() { results.write(t) })
 	runners := make(chan *runner, lanes)
 	for i := range lanes {
 		r := &runner{ctx: t.Context(), lab: lab, lane: i, logs: logFolder(t), patience: patience(t), machines: map[string]*Machine{}, results: results}
