@@ -2,6 +2,7 @@
 #
 # host: Linux nvme-rdma (rxe)
 # target: rbd-target (rdma:// on rxe), Linux nvmet-rdma (rxe)
+# long: yes
 # timeout: 8m
 . "$(dirname "$0")/lib/common.sh"
 . "$lib/ibv.sh"
