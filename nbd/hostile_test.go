@@ -176,7 +176,7 @@ func TestSlowReader(t *testing.T) {
 	s := start(t, ram)
 	for _, tt := range []struct{ count, length, most int }{
 		{10000, 4096, 256}, // bounded by slots
-		{200, 1 << 20, 64},  // bounded by memory
+		{200, 1 << 20, 64}, // bounded by memory
 	} {
 		c := s.open(t, nbdtest.Structured)
 		sent := make(chan error, 1)
