@@ -81,7 +81,7 @@ func (c *cq) create(depth int) (err error) {
 	if c.events, err = newEventFD(fd, c.dev.name+" completions"); err != nil {
 		return errors.Join(err, lib.destroyChannel(c.channel))
 	}
-	if c.dev.iwarp { // RDMA READs are always signaled there
+	if c.dev.iwarp { // more is signaled there than was asked for (see sendOrder)
 		depth = min(2*depth, c.dev.attr.MaxCQE)
 	}
 	if c.native, err = lib.createCQ(c.dev.context, depth, c.handle, c.channel); err != nil {

@@ -4,8 +4,12 @@ import "rbd/verbs"
 
 // sendOrder puts the completions of a send queue into the order of the posts. siw
 // completes a SEND or an RDMA WRITE as soon as TCP has it, and an RDMA READ before
-// it when its data comes. READs are always signaled there, so that each is known to
-// be done.
+// it when its data comes.
+//
+// READs are always signaled there, so that each is known to be done, and so is what
+// carries more than a few bytes: of an unsignaled request siw hands the pages
+// themselves to TCP, which may send them, or send them again, long after the
+// completion of a later request has said that the memory is free.
 type sendOrder struct {
 	entries []sentWR // by the number of the request
 	// done is behind the last request that has completed, failed whether one has with
@@ -16,7 +20,7 @@ type sendOrder struct {
 
 // sentWR is a request that the device has.
 type sentWR struct {
-	read bool
+	read bool // it is done when it has completed, not when a later one has
 	// silent: its success is not told to the caller, who did not ask for it.
 	silent    bool
 	completed bool
@@ -27,13 +31,27 @@ func newSendOrder(size int) *sendOrder { return &sendOrder{entries: make([]sentW
 
 func (o *sendOrder) at(n uint32) *sentWR { return &o.entries[n&uint32(len(o.entries)-1)] }
 
+// copied is how many bytes an unsignaled request may have so that siw copies them:
+// well below a page, from which on it does not.
+const copied = 1024
+
 // put notes a request before it is posted, and returns its flags for the device.
-func (o *sendOrder) put(n uint32, read bool, flags verbs.SendFlags, sigAll bool) verbs.SendFlags {
-	*o.at(n) = sentWR{read: read, silent: read && !sigAll && flags&verbs.SendSignaled == 0}
-	if read {
-		flags |= verbs.SendSignaled
+func (o *sendOrder) put(n uint32, wr *verbs.SendWR, sigAll bool) verbs.SendFlags {
+	read := wr.Opcode == verbs.WRRDMARead
+	asked := sigAll || wr.Flags&verbs.SendSignaled != 0
+	if asked || !read && dataBytes(wr.SGEs) <= copied {
+		*o.at(n) = sentWR{read: read}
+		return wr.Flags
 	}
-	return flags
+	*o.at(n) = sentWR{read: read, silent: true}
+	return wr.Flags | verbs.SendSignaled
+}
+
+func dataBytes(sges []verbs.SGE) (n uint64) {
+	for i := range sges {
+		n += uint64(sges[i].Length)
+	}
+	return n
 }
 
 // completeInOrder notes a completion, and adds those that are next in order.

@@ -73,11 +73,7 @@ func (q *qp) checkSend(wr *verbs.SendWR, room bool) error {
 		return fmt.Errorf("%d SGEs, the limit is %d: %w", len(wr.SGEs), q.cap.MaxSendSGE, verbs.ErrInvalid)
 	}
 	if wr.Flags&verbs.SendInline != 0 {
-		var sum uint64
-		for _, s := range wr.SGEs {
-			sum += uint64(s.Length)
-		}
-		if sum > uint64(q.cap.MaxInlineData) {
+		if sum := dataBytes(wr.SGEs); sum > uint64(q.cap.MaxInlineData) {
 			return fmt.Errorf("%d bytes of inline data, the limit is %d: %w", sum, q.cap.MaxInlineData, verbs.ErrInvalid)
 		}
 	}
@@ -101,7 +97,7 @@ func dataSGEs(sges []verbs.SGE) (n int) {
 func (q *qp) putSend(wr *verbs.SendWR, i int) {
 	n, flags := q.sq.put(i, wr.ID), wr.Flags
 	if q.order != nil {
-		flags = q.order.put(n, wr.Opcode == verbs.WRRDMARead, flags, q.sigAll)
+		flags = q.order.put(n, wr, q.sigAll)
 	}
 	r := sendRecord{id: workID(q.key, false, n), remoteAddr: wr.RemoteAddr, rkey: wr.RKey,
 		sge: uint32(len(q.sges)), opcode: sendOpcodes[wr.Opcode], flags: uint16(flags)}

@@ -214,10 +214,10 @@ func (c *cmid) resolve(ctx context.Context, o params, src netip.Addr, dst netip.
 		return err
 	}
 	if err := c.p.lib.resolveRoute(c.id, timeout); err != nil {
-		return wrap("resolve the route", err)
+		return explainResolve(dst, src, err)
 	}
 	if err := c.awaitEvent(ctx, cmRouteResolved); err != nil {
-		return fmt.Errorf("resolve the route: %w", err)
+		return explainResolve(dst, src, err)
 	}
 	_, err = c.learn()
 	return err

@@ -10,7 +10,9 @@ step "initiator iwarp://, target rdma://"
 ibv_target -e "ram:64M,nqn=$nqn"
 where=(ip netns exec rbd)
 rbd_connect -n "$nqn" -i 2
-for bs in 4k 128k; do verify_nbd 1 --rw=randrw --bs=$bs --iodepth=32 --size=2M; done
+for _ in 1 2 3; do
+	for bs in 4k 128k; do verify_nbd 1 --rw=randrw --bs=$bs --iodepth=32 --size=4M; done
+done
 stop initiator
 stop target
 step "initiator rdma://, target iwarp://"

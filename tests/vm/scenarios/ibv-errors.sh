@@ -24,7 +24,8 @@ refused 'route|no RDMA device' connect_to rdma://203.0.113.1
 
 step "parameters"
 refused 'unknown parameter "gidindex"' serve_on "rdma://$kernel_addr?gidindex=1"
-refused 'no RDMA device "mlx5_0", only: rxe0' serve_on "rdma://$kernel_addr?device=mlx5_0"
+refused 'address of device rxe0, not mlx5_0' serve_on "rdma://$kernel_addr?device=mlx5_0"
+refused 'no RDMA device "mlx5_0", only: rxe0' serve_on "rdma://:4420?device=mlx5_0"
 refused 'no GID 200' serve_on "rdma://:4420?device=rxe0&gid-index=200"
 refused 'tos.*0 to 255' connect_to "rdma://$kernel_addr?tos=300"
 refused 'nobody listens' connect_to "rdma://$kernel_addr"

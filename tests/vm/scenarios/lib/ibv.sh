@@ -115,19 +115,24 @@ load_ends() { wait $load || { cat "$work/load.out" "$work/load.err"; fail "the l
 ibv_removal() {
 	pair "$1"
 	ibv_target -e "ram:64M,nqn=$nqn"
-	ibv_connect $kernel_addr -n "$nqn" -i 2 -l 120
-	load 40
+	ibv_connect $kernel_addr -n "$nqn" -i 2 -l 10
+	load 30
 	sleep 5
 	step "rdma link delete"
 	timeout 30 rdma link delete "$1"0 || fail "the device can't be removed while the programs use it"
 	kill -0 "${pid[target]}" || fail "the target ended"
 	kill -0 "${pid[initiator]}" || fail "the initiator ended"
 	logged 20 "$work/target.err" 'device was removed'
+	logged 20 "$work/initiator.err" 'device was removed'
 	rbd-target devices
-	sleep 3
+	step "the disk's requests end when the loss time is over"
+	! wait $load || fail "the load did not notice"
+	kill -TERM "${pid[initiator]}"
+	eventually 20 gone "${pid[initiator]}" # with an error: its target is away
 	step "rdma link add"
 	rdma link add "$1"0 type "$1" netdev wire
-	load_ends
+	eventually 30 rbd-initiator discover -a "rdma://$kernel_addr"
+	ibv_connect $kernel_addr -n "$nqn" -i 2
 	verify_nbd 1 --rw=randrw --bs=4k --iodepth=16 --size=1M
 	stop initiator
 	stop target
