@@ -23,7 +23,7 @@
 //	RBD_VM=1 go test ./tests/vm -v -run TestVM/host-basic
 //	go run ./tests/vm/cmd/vmshell
 //
-// The short run, which is part of make test, leaves out scenarios that say "long: yes".
+// The short run, which is part of make test, has the scenarios that say "short: yes".
 //
 // RBD_VM_KERNEL=6.1 takes the kernel of another series, if apt has its packages.
 // RBD_VM_LOGS names the folder for the logs, otherwise rbd-vm/logs in the user's cache

@@ -22,9 +22,8 @@ type Scenario struct {
 	Target string // "target:" who is the NVMe target
 	// Machines is 1 or 2 ("machines:").
 	Machines int
-	// Long: a short run leaves it out ("long: yes"): it takes more than a minute, or
-	// repeats on another device what a short one proves.
-	Long bool
+	// Short: it is part of a short run ("short: yes").
+	Short bool
 	// Timeout bounds the script ("timeout:", a Go duration).
 	Timeout time.Duration
 	// Expected matches kernel messages that belong to this scenario although they
@@ -95,9 +94,9 @@ func (s *Scenario) set(key, value string) (err error) {
 		if s.Machines, err = strconv.Atoi(value); err == nil && (s.Machines < 1 || s.Machines > 2) {
 			err = fmt.Errorf("machines: %d is neither 1 nor 2", s.Machines)
 		}
-	case "long":
-		if s.Long = value == "yes"; !s.Long {
-			err = fmt.Errorf("long: %q is not yes", value)
+	case "short":
+		if s.Short = value == "yes"; !s.Short {
+			err = fmt.Errorf("short: %q is not yes", value)
 		}
 	case "timeout":
 		s.Timeout, err = time.ParseDuration(value)

@@ -28,12 +28,12 @@ func TestScenarios(t *testing.T) {
 // Protects the reading of a head: settings, a title of several lines, and mistakes
 // that must not go unnoticed.
 func TestReadScenario(t *testing.T) {
-	good := "# Ends well:\n# all of it.\n#\n# Not the title.\n# host: A\n# target: B (C)\n# machines: 2\n# timeout: 90s\n# long: yes\n# kernel-log: one|two\necho '# host: D'\n"
+	good := "# Ends well:\n# all of it.\n#\n# Not the title.\n# host: A\n# target: B (C)\n# machines: 2\n# timeout: 90s\n# short: yes\n# kernel-log: one|two\necho '# host: D'\n"
 	s, err := readScenario(write(t, good))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Name != "some" || s.Title != "Ends well: all of it." || s.Host != "A" || s.Target != "B (C)" || s.Machines != 2 || s.Timeout != 90*time.Second || !s.Long {
+	if s.Name != "some" || s.Title != "Ends well: all of it." || s.Host != "A" || s.Target != "B (C)" || s.Machines != 2 || s.Timeout != 90*time.Second || !s.Short {
 		t.Errorf("read %+v", s)
 	}
 	for name, bad := range map[string]string{
@@ -41,7 +41,7 @@ func TestReadScenario(t *testing.T) {
 		"no host":         "# T\n# target: B\n",
 		"unknown setting": "# T\n# host: A\n# target: B\n# color: red\n",
 		"three machines":  "# T\n# host: A\n# target: B\n# machines: 3\n",
-		"long or not":     "# T\n# host: A\n# target: B\n# long: rather\n",
+		"short or not":    "# T\n# host: A\n# target: B\n# short: rather\n",
 		"bad time":        "# T\n# host: A\n# target: B\n# timeout: soon\n",
 	} {
 		if s, err := readScenario(write(t, bad)); err == nil {

@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (rxe)
 # target: Linux nvmet-rdma (rxe)
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 pair rxe
 . "$lib/baseline.sh"

@@ -2,6 +2,7 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
+# short: yes
 . "$(dirname "$0")/lib/common.sh"
 pair
 stranger=nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555

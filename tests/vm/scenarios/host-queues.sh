@@ -2,6 +2,7 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
+# short: yes
 . "$(dirname "$0")/lib/common.sh"
 pair
 rbd_target -e "ram:32M,nqn=$nqn"

@@ -2,7 +2,6 @@
 #
 # host: verbs/ibv (rxe)
 # target: verbs/ibv (rxe)
-# long: yes
 # timeout: 20m
 . "$(dirname "$0")/lib/common.sh"
 . "$lib/ibv.sh"

@@ -2,7 +2,6 @@
 #
 # host: rbd-initiator (iwarp://, rdma:// on siw)
 # target: rbd-target (rdma:// on siw, iwarp://)
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 . "$lib/ibv.sh"
 pair siw

@@ -2,7 +2,6 @@
 #
 # host: rbd-initiator (rdma://)
 # target: rbd-target (rdma://)
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 . "$lib/ibv.sh"
 serve_on() { rbd-target serve --allow-any-host -e ram:1M,nqn="$nqn" -l "$1"; }

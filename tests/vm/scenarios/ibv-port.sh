@@ -2,7 +2,6 @@
 #
 # host: rbd-initiator (rdma:// on rxe)
 # target: rbd-target (rdma:// on rxe)
-# long: yes
 # machines: 2
 # timeout: 5m
 . "$(dirname "$0")/lib/common.sh"

@@ -2,7 +2,6 @@
 #
 # host: rbd-initiator (rdma:// on rxe)
 # target: rbd-target (rdma:// on rxe)
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 . "$lib/ibv.sh"
 ibv_removal rxe

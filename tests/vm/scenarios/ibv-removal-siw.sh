@@ -2,7 +2,6 @@
 #
 # host: rbd-initiator (rdma:// on siw)
 # target: rbd-target (rdma:// on siw)
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 . "$lib/ibv.sh"
 ibv_removal siw

@@ -2,7 +2,6 @@
 #
 # host: Linux nvme-rdma (rxe)
 # target: rbd-target (rdma:// on rxe), Linux nvmet-rdma (rxe)
-# long: yes
 # timeout: 8m
 . "$(dirname "$0")/lib/common.sh"
 . "$lib/ibv.sh"

@@ -2,6 +2,7 @@
 #
 # host: rbd-initiator
 # target: Linux nvmet-rdma (siw)
+# short: yes
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 64M "$work/disk" "$work/disk3"

@@ -3,7 +3,6 @@
 # the target is away; nothing hangs.
 # host: rbd-initiator
 # target: rbd-target
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 nbd_setup
 truncate -s 256M "$work/disk"

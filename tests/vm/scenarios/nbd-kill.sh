@@ -2,7 +2,6 @@
 # next process takes the device over, nothing is lost, and no I/O fails.
 # host: rbd-initiator
 # target: rbd-target
-# long: yes
 # timeout: 6m
 . "$(dirname "$0")/lib/common.sh"
 nbd_setup

@@ -2,7 +2,6 @@
 # netlink family for nbd there, and devices are attached by the old ioctls.
 # host: rbd-initiator
 # target: rbd-target
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 nbd_setup
 truncate -s 64M "$work/disk"

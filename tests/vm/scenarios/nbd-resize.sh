@@ -2,7 +2,6 @@
 # shrink below what is in use; two namespaces are two devices.
 # host: rbd-initiator
 # target: rbd-target
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 nbd_setup
 truncate -s 64M "$work/disk"

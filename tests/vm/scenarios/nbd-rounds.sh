@@ -1,7 +1,6 @@
 # Devices are attached and detached two hundred times, which leaves nothing behind.
 # host: rbd-initiator
 # target: rbd-target
-# long: yes
 # timeout: 12m
 . "$(dirname "$0")/lib/common.sh"
 nbd_setup

@@ -2,7 +2,6 @@
 # memory in the same machine, two hops against one: it is not slower than 0.4 times.
 # host: rbd-initiator
 # target: rbd-target
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 nbd_setup
 rbd_target -e "ram:256M,nqn=$nqn"

@@ -3,7 +3,6 @@
 # waits for an answer: the load pauses, and nothing is lost.
 # host: rbd-initiator
 # target: rbd-target
-# long: yes
 # timeout: 6m
 . "$(dirname "$0")/lib/common.sh"
 nbd_setup

@@ -3,7 +3,6 @@
 # host: rbd-initiator
 # target: rbd-target
 # machines: 2
-# long: yes
 . "$(dirname "$0")/lib/common.sh"
 machine
 [ "$ROLE" = host ] || serve
