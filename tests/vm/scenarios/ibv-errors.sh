@@ -37,11 +37,12 @@ grep -q "^listening rdma://$kernel_addr:4420" "$work/target.out" || fail "the ta
 start initiator rbd-initiator connect -n "$nqn" -a "rdma://$kernel_addr?device=rxe0&tos=32"
 verify_nbd 1 --rw=randrw --bs=4k --iodepth=4 --size=256k
 stop initiator
-stop target
 
 step "the memory-lock limit, for a user"
+mkdir -m 777 "/tmp/user.$$"
 refused 'memory-lock limit is 64 KiB.*LimitMEMLOCK' setpriv --reuid 65534 --clear-groups --inh-caps=-all --bounding-set=-all \
-	bash -c "ulimit -l 64; cd /tmp; RUNTIME_DIRECTORY=$work timeout 20 rbd-initiator connect -I $hostid -q $hostnqn -n $nqn -a rdma://$kernel_addr"
+	bash -c "ulimit -l 64; cd /tmp; RUNTIME_DIRECTORY=/tmp/user.$$ timeout 20 rbd-initiator connect -I $hostid -q $hostnqn -n $nqn -a rdma://$kernel_addr"
+stop target
 
 step "permission"
 chmod 600 /dev/infiniband/rdma_cm
