@@ -110,7 +110,7 @@ func (c *client) connect(ctx context.Context, p verbs.Provider, addr verbs.Addr)
 
 // needs makes the test, and says what it needs.
 func (c *client) needs(attr verbs.DeviceAttr) *needs {
-	n := &needs{op: c.cfg.Op, size: c.cfg.Size, poll: c.cfg.Poll, sends: c.cfg.TxDepth + 1, recvs: 1}
+	n := &needs{op: c.cfg.Op, size: c.cfg.Size, poll: c.cfg.Poll && c.cfg.Op.polls(), sends: c.cfg.TxDepth + 1, recvs: 1}
 	_, n.access = c.cfg.Op.access()
 	if c.cfg.Op.Latency() {
 		n.sends, n.recvs = pingDepth, pingRecvs

@@ -43,6 +43,7 @@ type Config struct {
 	TxDepth int
 	// Poll makes both ends poll their completion queues instead of being called:
 	// one CPU on each side is busy all the time, and adapters answer sooner.
+	// WriteLat looks at memory all the time anyway, and takes no notice.
 	Poll bool
 }
 

@@ -9,7 +9,7 @@ import (
 
 // idle is how a goroutine waits that polls: at first it looks again at once, then
 // it gives way to other goroutines and threads between looks, and when nothing
-// came for a millisecond it sleeps. The zero value is ready.
+// came for 10 ms it sleeps. The zero value is ready.
 type idle struct {
 	looks int
 	since time.Time // of the last eager look
@@ -17,7 +17,7 @@ type idle struct {
 
 const (
 	eagerLooks = 32
-	politeTime = time.Millisecond
+	politeTime = 10 * time.Millisecond
 	napTime    = 50 * time.Microsecond
 )
 

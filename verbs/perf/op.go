@@ -61,6 +61,10 @@ func (o Op) DefaultIterations() int {
 	return 1000
 }
 
+// polls says whether polling the completion queue makes sense: the figures of
+// WriteLat come from memory, and another busy goroutine would be in its way.
+func (o Op) polls() bool { return o != WriteLat }
+
 // access are the rights of the server's memory, and of the client's.
 func (o Op) access() (server, client verbs.Access) {
 	switch o {

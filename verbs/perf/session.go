@@ -39,7 +39,7 @@ func newSession(req Request) *session {
 
 // needs says what the test needs on this end.
 func (t *session) needs(attr verbs.DeviceAttr) *needs {
-	n := &needs{op: t.req.Op, size: t.size, sends: pingDepth, recvs: pingRecvs, poll: t.req.Poll, handle: t.handle}
+	n := &needs{op: t.req.Op, size: t.size, sends: pingDepth, recvs: pingRecvs, poll: t.req.Poll && t.req.Op.polls(), handle: t.handle}
 	n.access, _ = t.req.Op.access()
 	if t.req.Op.Latency() {
 		t.inline = inlineFor(attr, t.size)
