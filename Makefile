@@ -21,9 +21,8 @@ demo: build
 	@scripts/install-tools demo
 	@scripts/demo $(BIN)
 
-# test is the ladder but for the virtual machines; it takes about ten minutes on
-# two cores.
-test: tools verify matrix unit fuzz e2e
+# test is the whole ladder; it takes about twenty minutes on two cores.
+test: tools verify matrix unit fuzz e2e vm-short
 
 # tools installs the real peers that the tests talk to (Debian, Ubuntu).
 tools:
