@@ -185,6 +185,9 @@ func (s *settings) run(ctx context.Context, t *target.Target) error {
 		case <-ctx.Done():
 		case err = <-served:
 			ended = 1
+			if ctx.Err() != nil { // it was to end, and Serve has seen that first
+				err = nil
+			}
 		}
 	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
