@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"rbd/verbs"
-	"rbd/verbs/bufpool"
 	"rbd/wire"
 )
 
@@ -156,51 +154,4 @@ func (a *association) teardown() {
 func (a *association) abort(err error) {
 	a.fail(err)
 	a.background.Wait()
-}
-
-// dial makes a queue's RDMA connection. prepare is called when the device is
-// known.
-func (a *association) dial(ctx context.Context, q *Queue, p connParams) error {
-	c := a.c
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.ConnectTimeout,
-		fmt.Errorf("no RDMA connection after %v: %w", c.opts.ConnectTimeout, ErrTimeout))
-	defer cancel()
-	id, err := c.provider.ResolveAddr(ctx, c.addr)
-	if err == nil {
-		if p.pd, err = c.memoryOn(id.Device()); err == nil {
-			p.cntlid, p.fail = a.info.cntlid, a.fail
-			err = q.open(ctx, id, p)
-		} else {
-			_ = id.Destroy()
-		}
-	}
-	if err == nil {
-		if err = a.attach(q); err == nil {
-			return nil
-		}
-		q.cut(err)
-		_ = q.end(err) // the first error is the one that matters
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		err = context.Cause(ctx)
-	}
-	return err
-}
-
-// memoryOn makes what all connections share when the device is known, and says on
-// which protection domain. It stays the same over reconnects: the buffers that
-// owners hold are registered there.
-func (c *Controller) memoryOn(dev verbs.Device) (verbs.PD, error) {
-	if c.pd != nil {
-		if have := c.pd.Device(); dev != have {
-			return nil, fmt.Errorf("the address is reached by device %s now, and by %s before: %w", dev.Name(), have.Name(), verbs.ErrInvalid)
-		}
-		return c.pd, nil
-	}
-	var err error
-	if c.pd, err = dev.AllocPD(); err != nil {
-		return nil, fmt.Errorf("allocate protection domain: %w", err)
-	}
-	c.adminPool, err = bufpool.New(c.pd, adminBuffers, adminTransfer, dataAccess)
-	return c.pd, err
 }

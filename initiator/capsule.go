@@ -24,6 +24,8 @@ type capsules struct {
 	mr  verbs.MR
 	// inCapsule is how many bytes of data may follow an SQE, 0 for none.
 	inCapsule uint64
+	// lkey and rkey are of the memory that has the data of reads and writes.
+	lkey, rkey uint32
 }
 
 func (c *capsules) at(i int) []byte { return c.mem[i*capsuleStride : (i+1)*capsuleStride] }
@@ -39,6 +41,9 @@ func (c *capsules) build(x *exchange, i int, r *Request) []verbs.SGE {
 	var sqe wire.SQE
 	inside := uint64(0) // bytes of r.Buf that go in the capsule
 	length := uint32(wire.SQESize)
+	if r.Op != opCommand { // which has its buffer for this connection
+		r.Buf.LKey, r.Buf.RKey = c.lkey, c.rkey // it may be lent since another device
+	}
 	switch r.Op {
 	case opCommand:
 		sqe = r.cmd.sqe

@@ -67,6 +67,8 @@
 //     see quiescence.
 //  4. A try makes a whole new association: admin queue, I/O queues, namespaces. If
 //     fewer I/O queues are granted than before, the others pass their requests on.
+//     If the address is reached by another device now, the memory is registered
+//     there, with all buffers that are lent (dial.go).
 //  5. Before anything is sent, the namespaces are compared with those that there
 //     were (adopt): identifiers, block size, and that none has become smaller. One
 //     that is another disk is not used.

@@ -281,7 +281,7 @@ func newFixture(t testing.TB, slots int, inCapsule uint64) *fixture {
 	}
 	f.buf = mem
 	f.mr, _ = f.RegMR(mem, dataAccess)
-	f.params = connParams{pd: fakePD{f.fakeConn}, cntlid: 1, slots: slots, inCapsule: inCapsule, fail: func(err error) {
+	f.params = connParams{pd: fakePD{f.fakeConn}, lkey: f.mr.LKey(), rkey: f.mr.RKey(), cntlid: 1, slots: slots, inCapsule: inCapsule, fail: func(err error) {
 		select {
 		case f.fail <- err:
 		default:

@@ -50,7 +50,6 @@ func (a *association) openQueue(ctx context.Context, q *Queue) error {
 // recognised.
 type region struct {
 	base, size uint64
-	lkey, rkey uint32
 }
 
 // regionOf finds the region by borrowing all of a pool that is not in use yet.
@@ -65,7 +64,6 @@ func regionOf(p *bufpool.Pool) region {
 		if i == 0 || b.Addr < r.base {
 			r.base = b.Addr
 		}
-		r.lkey, r.rkey = b.LKey, b.RKey
 	}
 	for i := range bufs {
 		if bufs[i].Data != nil {
@@ -82,5 +80,5 @@ func (r *region) find(p []byte) (bufpool.Buf, bool) {
 	if n == 0 || addr < r.base || addr-r.base > r.size || n > r.size-(addr-r.base) {
 		return bufpool.Buf{}, false
 	}
-	return bufpool.Buf{Data: p, Addr: addr, LKey: r.lkey, RKey: r.rkey}, true
+	return bufpool.Buf{Data: p, Addr: addr}, true // the queue knows the keys
 }

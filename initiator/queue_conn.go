@@ -57,6 +57,8 @@ type queueConn struct {
 // connParams say how to make a queue's connection.
 type connParams struct {
 	pd        verbs.PD
+	lkey      uint32 // of the memory on pd that has the data of reads and writes
+	rkey      uint32
 	cntlid    uint16
 	slots     int    // commands that may be out at once, at most
 	inCapsule uint64 // bytes of in-capsule data
@@ -75,7 +77,7 @@ func (q *Queue) open(ctx context.Context, id verbs.CMID, p connParams) error {
 		handlerDone: make([]*Request, 0, p.slots),
 		minderDone:  make([]*Request, 0, p.slots),
 	}
-	l.capsules.inCapsule = p.inCapsule
+	l.capsules.inCapsule, l.capsules.lkey, l.capsules.rkey = p.inCapsule, p.lkey, p.rkey
 	if err := l.establish(ctx, p); err != nil {
 		l.destroyQP()
 		_ = l.free() // the first error is the one that matters

@@ -13,6 +13,8 @@
 // Those who wait are served strictly in the order in which they came, so that a
 // large request is not starved by small ones: while somebody waits, TryGet fails.
 //
+// [Move] registers the memory anew, on another device, while blocks are on loan.
+//
 // All methods are safe for concurrent use. Waiter.Ready is called without locks
 // held, on the goroutine that called Put.
 package bufpool

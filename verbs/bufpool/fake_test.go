@@ -16,32 +16,34 @@ const (
 	fakeRKey = 0x2222
 )
 
-// fakePD registers one region without a device.
+// fakePD registers regions without a device.
 type fakePD struct {
 	verbs.PD
-	err    error // of RegMR
-	mem    []byte
+	err    error // of RegMR, after room regions
+	room   int
+	key    uint32 // is added to the keys
 	access verbs.Access
 	live   int
 }
 
 func (pd *fakePD) RegMR(mem []byte, access verbs.Access) (verbs.MR, error) {
-	if pd.err != nil {
+	if pd.err != nil && pd.live >= pd.room {
 		return nil, pd.err
 	}
-	pd.mem, pd.access = mem, access
+	pd.access = access
 	pd.live++
-	return &fakeMR{pd: pd}, nil
+	return &fakeMR{pd: pd, mem: mem}, nil
 }
 
 type fakeMR struct {
 	verbs.MR
-	pd *fakePD
+	pd  *fakePD
+	mem []byte
 }
 
-func (m *fakeMR) Addr() uint64 { return verbs.AddrOf(m.pd.mem) }
-func (m *fakeMR) LKey() uint32 { return fakeLKey }
-func (m *fakeMR) RKey() uint32 { return fakeRKey }
+func (m *fakeMR) Addr() uint64 { return verbs.AddrOf(m.mem) }
+func (m *fakeMR) LKey() uint32 { return m.pd.key + fakeLKey }
+func (m *fakeMR) RKey() uint32 { return m.pd.key + fakeRKey }
 
 func (m *fakeMR) Dereg() error {
 	if m.pd.live--; m.pd.live < 0 {

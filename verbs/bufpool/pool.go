@@ -16,7 +16,8 @@ var ErrClosed = errors.New("buffer pool closed")
 type Buf struct {
 	// Data has the length that was asked for.
 	Data []byte
-	// Addr, LKey and RKey name Data for work requests and peers.
+	// Addr, LKey and RKey name Data for work requests and peers. After a Move the
+	// keys of a block that was lent before are no longer valid; Pool.Keys has them.
 	Addr       uint64
 	LKey, RKey uint32
 
@@ -43,11 +44,12 @@ type Waiter struct {
 
 // Pool lends blocks of one memory region.
 type Pool struct {
-	mem []byte
-	mr  verbs.MR
-	max int
+	mem    []byte
+	max    int
+	access verbs.Access
 
 	mu         sync.Mutex
+	mr         verbs.MR
 	b          *buddy
 	head, tail *Waiter
 	closed     bool
@@ -71,7 +73,7 @@ func New(pd verbs.PD, size, maxBlock int, access verbs.Access) (*Pool, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("register a buffer pool of %d bytes: %w", size, err), verbs.FreeMemory(mem))
 	}
-	return &Pool{mem: mem, mr: mr, max: maxBlock, b: newBuddy(size/MinBlock, maxOrder)}, nil
+	return &Pool{mem: mem, mr: mr, max: maxBlock, access: access, b: newBuddy(size/MinBlock, maxOrder)}, nil
 }
 
 // MaxBlock is the largest length that Get lends.

@@ -1,4 +1,4 @@
-# The RDMA device (Soft-RoCE) is removed under load and comes back: nothing hangs, and the target serves again.
+# The RDMA device (Soft-RoCE) is removed under load and comes back: nothing hangs, the target serves again, the disk goes on.
 #
 # host: rbd-initiator (rdma:// on rxe)
 # target: rbd-target (rdma:// on rxe)

@@ -1,4 +1,4 @@
-# The RDMA device (Soft-iWARP) is removed under load and comes back: nothing hangs, and the target serves again.
+# The RDMA device (Soft-iWARP) is removed under load and comes back: nothing hangs, the target serves again, the disk goes on.
 #
 # host: rbd-initiator (rdma:// on siw)
 # target: rbd-target (rdma:// on siw)

@@ -111,12 +111,13 @@ load() {
 # load_ends: the load must end without an error.
 load_ends() { wait $load || { cat "$work/load.out" "$work/load.err"; fail "the load saw errors"; }; }
 
-# ibv_removal KIND: the device goes under load, and comes back.
+# ibv_removal KIND: the device goes under load, and comes back; then it goes and the
+# user gives up.
 ibv_removal() {
 	pair "$1"
 	ibv_target -e "ram:64M,nqn=$nqn"
-	ibv_connect $kernel_addr -n "$nqn" -i 2 -l 10
-	load 30
+	ibv_connect $kernel_addr -n "$nqn" -i 2 -c 2 -l 120
+	load 60
 	sleep 5
 	step "rdma link delete"
 	timeout 30 rdma link delete "$1"0 || fail "the device can't be removed while the programs use it"
@@ -125,10 +126,18 @@ ibv_removal() {
 	logged 20 "$work/target.err" 'device was removed'
 	logged 20 "$work/initiator.err" 'device was removed'
 	rbd-target devices
-	step "the disk's requests end when the loss time is over"
-	! wait $load || fail "the load did not notice"
+	step "rdma link add: the disk goes on"
+	rdma link add "$1"0 type "$1" netdev wire
+	logged 60 "$work/initiator.err" 'reconnected'
+	load_ends
+	verify_nbd 1 --rw=randrw --bs=4k --iodepth=16 --size=1M
+	step "rdma link delete again, and SIGTERM"
+	load 60
+	sleep 5
+	timeout 30 rdma link delete "$1"0 || fail "the device can't be removed a second time"
 	kill -TERM "${pid[initiator]}"
 	eventually 20 gone "${pid[initiator]}" # with an error: its target is away
+	! wait $load || fail "the load did not notice"
 	step "rdma link add"
 	rdma link add "$1"0 type "$1" netdev wire
 	eventually 30 rbd-initiator discover -a "rdma://$kernel_addr"
