@@ -6,7 +6,7 @@ BIN      := $(CURDIR)/bin
 FUZZTIME ?= 8s
 LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
 
-.PHONY: all build demo test bench tools verify matrix unit fuzz e2e vm-test vm-short vm cover clean
+.PHONY: all build demo test bench tools verify matrix unit fuzz e2e vm-test vm-rdma vm-short vm cover clean
 
 all: build
 
@@ -60,6 +60,12 @@ e2e:
 vm-test:
 	@scripts/install-tools vm
 	RBD_VM=1 $(GO) test -count=1 -timeout 60m -v ./tests/vm
+
+# vm-rdma runs those with the kernel's host and target once more, over rdma:// on the
+# kernel's software RDMA devices rxe and siw.
+vm-rdma:
+	@scripts/install-tools vm
+	RBD_VM=rdma $(GO) test -count=1 -timeout 90m -v ./tests/vm
 
 # vm-short runs a few of them, with generous time limits: that the kernel's host and
 # target are peers, with all kinds of I/O.

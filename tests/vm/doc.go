@@ -20,10 +20,13 @@
 //
 //	RBD_VM=short go test ./tests/vm -v -timeout 25m
 //	RBD_VM=1 go test ./tests/vm -v -timeout 60m
+//	RBD_VM=rdma go test ./tests/vm -v -timeout 60m
 //	RBD_VM=1 go test ./tests/vm -v -run TestVM/host-basic
 //	go run ./tests/vm/cmd/vmshell
 //
-// The short run, which is part of make test, has the scenarios that say "short: yes".
+// The short run, which is part of make test, has the scenarios that say "short: yes". The
+// run "rdma" has those again that say on which other fabrics they run, over rdma:// on the
+// kernel's RDMA devices.
 //
 // RBD_VM_KERNEL=6.1 takes the kernel of another series, if apt has its packages.
 // RBD_VM_LOGS names the folder for the logs, otherwise rbd-vm/logs in the user's cache

@@ -24,8 +24,8 @@ type MachineConfig struct {
 func (l *Lab) qemuArgs(c MachineConfig, control string) []string {
 	// A kernel that faults ends the machine, which fails the scenario at once. That
 	// a processor stands still for long, however, happens under emulation.
-	cmdline := "console=ttyS0 loglevel=4 panic=-1 oops=panic net.ifnames=0 rcupdate.rcu_cpu_stall_suppress=1 nosoftlockup"
-	args := []string{"-accel", "tcg,thread=multi", "-cpu", "max"}
+	cmdline := "console=ttyS0 loglevel=4 panic=-1 oops=panic net.ifnames=0 rcupdate.rcu_cpu_stall_suppress=1 nosoftlockup mitigations=off"
+	args := []string{"-accel", "tcg,thread=multi", "-cpu", "max,la57=off"}
 	if os.Getenv("RBD_VM_ACCEL") == "kvm" {
 		args = []string{"-accel", "kvm", "-cpu", "host"}
 	}

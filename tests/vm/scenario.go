@@ -16,12 +16,17 @@ import (
 // the comment at the begin of the file: the first paragraph is the title, lines of
 // the form "key: value" are the settings below.
 type Scenario struct {
-	Name   string // the file's name without .sh
+	Name   string // the file's name without .sh; "@" and the fabric, if that is not iwarp
+	Script string // the file's name
 	Title  string // what it proves, in one line
 	Host   string // "host:" who is the NVMe host
 	Target string // "target:" who is the NVMe target
 	// Machines is 1 or 2 ("machines:").
 	Machines int
+	// Fabric is by what our programs are reached: "iwarp", or the kernel's RDMA device
+	// "rxe" or "siw" by rdma://. A head that says "fabrics: rxe siw" is one scenario more
+	// for each.
+	Fabric string
 	// Short: it is part of a short run ("short: yes").
 	Short bool
 	// Timeout bounds the script ("timeout:", a Go duration).
@@ -44,24 +49,42 @@ func Scenarios(dir string) ([]Scenario, error) {
 	sort.Strings(files)
 	var all []Scenario
 	for _, f := range files {
-		s, err := readScenario(f)
+		s, fabrics, err := readScenario(f)
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s: %w", f, err)
 		}
 		all = append(all, s)
+		for _, fabric := range fabrics {
+			all = append(all, s.on(fabric))
+		}
 	}
 	return all, nil
 }
 
 var setting = regexp.MustCompile(`^([a-z-]+): (.*)$`)
 
-func readScenario(file string) (Scenario, error) {
+// on is the same scenario over an RDMA device of the kernel, which both sides use.
+func (s Scenario) on(fabric string) Scenario {
+	s.Name, s.Fabric, s.Short = s.Name+"@"+fabric, fabric, false
+	for _, party := range []*string{&s.Host, &s.Target} {
+		if ours := !strings.Contains(*party, "(siw)"); ours {
+			*party += " (rdma://, " + fabric + ")"
+		} else {
+			*party = strings.Replace(*party, "(siw)", "("+fabric+")", 1)
+		}
+	}
+	return s
+}
+
+// readScenario reads the head of a script, and on which other fabrics it runs.
+func readScenario(file string) (s Scenario, fabrics []string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return Scenario{}, err
+		return s, nil, err
 	}
 	defer f.Close()
-	s := Scenario{Name: strings.TrimSuffix(filepath.Base(file), ".sh"), Machines: 1, Timeout: defaultTimeout}
+	script := filepath.Base(file)
+	s = Scenario{Name: strings.TrimSuffix(script, ".sh"), Script: script, Fabric: "iwarp", Machines: 1, Timeout: defaultTimeout}
 	inTitle := true
 	for in := bufio.NewScanner(f); in.Scan(); {
 		line, ok := strings.CutPrefix(in.Text(), "#")
@@ -71,17 +94,24 @@ func readScenario(file string) (Scenario, error) {
 		line = strings.TrimSpace(line)
 		if m := setting.FindStringSubmatch(line); m != nil {
 			inTitle = false
-			if err := s.set(m[1], m[2]); err != nil {
-				return s, err
+			if m[1] == "fabrics" {
+				fabrics = strings.Fields(m[2])
+			} else if err := s.set(m[1], m[2]); err != nil {
+				return s, nil, err
 			}
 		} else if inTitle = inTitle && line != ""; inTitle {
 			s.Title = strings.TrimSpace(s.Title + " " + line)
 		}
 	}
 	if s.Title == "" || s.Host == "" || s.Target == "" {
-		return s, fmt.Errorf("the head must have a title, host: and target")
+		return s, nil, fmt.Errorf("the head must have a title, host: and target")
 	}
-	return s, nil
+	for _, f := range fabrics {
+		if f != "rxe" && f != "siw" {
+			return s, nil, fmt.Errorf("fabrics: %q is neither rxe nor siw", f)
+		}
+	}
+	return s, fabrics, nil
 }
 
 func (s *Scenario) set(key, value string) (err error) {

@@ -3,6 +3,7 @@ package vm
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,13 +29,14 @@ func TestScenarios(t *testing.T) {
 // Protects the reading of a head: settings, a title of several lines, and mistakes
 // that must not go unnoticed.
 func TestReadScenario(t *testing.T) {
-	good := "# Ends well:\n# all of it.\n#\n# Not the title.\n# host: A\n# target: B (C)\n# machines: 2\n# timeout: 90s\n# short: yes\n# kernel-log: one|two\necho '# host: D'\n"
-	s, err := readScenario(write(t, good))
+	good := "# Ends well:\n# all of it.\n#\n# Not the title.\n# host: A\n# target: B (C)\n# machines: 2\n# timeout: 90s\n# short: yes\n# fabrics: rxe siw\n# kernel-log: one|two\necho '# host: D'\n"
+	s, fabrics, err := readScenario(write(t, good))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Name != "some" || s.Title != "Ends well: all of it." || s.Host != "A" || s.Target != "B (C)" || s.Machines != 2 || s.Timeout != 90*time.Second || !s.Short {
-		t.Errorf("read %+v", s)
+	if s.Name != "some" || s.Title != "Ends well: all of it." || s.Host != "A" || s.Target != "B (C)" || s.Machines != 2 || s.Timeout != 90*time.Second || !s.Short ||
+		s.Fabric != "iwarp" || !slices.Equal(fabrics, []string{"rxe", "siw"}) {
+		t.Errorf("read %+v, fabrics %q", s, fabrics)
 	}
 	for name, bad := range map[string]string{
 		"no title":        "# host: A\n# target: B\n",
@@ -42,11 +44,21 @@ func TestReadScenario(t *testing.T) {
 		"unknown setting": "# T\n# host: A\n# target: B\n# color: red\n",
 		"three machines":  "# T\n# host: A\n# target: B\n# machines: 3\n",
 		"short or not":    "# T\n# host: A\n# target: B\n# short: rather\n",
+		"no such fabric":  "# T\n# host: A\n# target: B\n# fabrics: roce\n",
 		"bad time":        "# T\n# host: A\n# target: B\n# timeout: soon\n",
 	} {
-		if s, err := readScenario(write(t, bad)); err == nil {
+		if s, _, err := readScenario(write(t, bad)); err == nil {
 			t.Errorf("%s: read as %+v", name, s)
 		}
+	}
+}
+
+// Protects the table of results from rows that say the wrong peer.
+func TestScenarioOnAnotherFabric(t *testing.T) {
+	s := Scenario{Name: "host-basic", Script: "host-basic.sh", Host: "Linux nvme-rdma (siw)", Target: "rbd-target", Fabric: "iwarp", Short: true}.on("rxe")
+	want := Scenario{Name: "host-basic@rxe", Script: "host-basic.sh", Host: "Linux nvme-rdma (rxe)", Target: "rbd-target (rdma://, rxe)", Fabric: "rxe"}
+	if s != want {
+		t.Errorf("%+v, want %+v", s, want)
 	}
 }
 
@@ -63,7 +75,7 @@ func write(t *testing.T, text string) string {
 // the scenario knows that very line.
 func TestTrouble(t *testing.T) {
 	file := write(t, "# T\n# host: A\n# target: B\n# kernel-log: known fault\n")
-	s, err := readScenario(file)
+	s, _, err := readScenario(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@ var tools = []string{"qemu-system-x86_64", "apt-get", "dpkg", "depmod", "modprob
 // programs speak the standard: the peer is the kernel's own host or target.
 func TestVM(t *testing.T) {
 	which := os.Getenv("RBD_VM")
-	if which != "1" && which != "short" {
-		testenv.Skip(t, "RBD_VM=1 or short in the environment: virtual machines take minutes")
+	if !slices.Contains([]string{"1", "short", "rdma"}, which) {
+		testenv.Skip(t, "RBD_VM=1, short or rdma in the environment: virtual machines take minutes")
 	}
 	testenv.Tools(t, tools...)
 	scenarios, err := Scenarios(ScenarioDir())
@@ -37,9 +37,9 @@ func TestVM(t *testing.T) {
 		t.Fatal(err)
 	}
 	results := &results{all: slices.Clone(scenarios)}
-	if which == "short" {
-		scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool { return !s.Short })
-	}
+	scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool {
+		return (s.Fabric != "iwarp") != (which == "rdma") || which == "short" && !s.Short
+	})
 	lab, err := NewLab(t.Context(), t.TempDir(), t.Logf)
 	if err != nil {
 		t.Fatal(err)
@@ -230,8 +230,8 @@ func (r *runner) runIn(m *Machine, s Scenario, log io.Writer) string {
 	role, _, _ := strings.Cut(m.config.Name, "-")
 	var tail tail
 	res, err := m.Run(control.Request{
-		Argv:    []string{"/bin/bash", "/vm/scenarios/" + s.Name + ".sh"},
-		Env:     []string{"ROLE=" + role, "SCENARIO=" + s.Name, fmt.Sprintf("PATIENCE=%d", r.patience)},
+		Argv:    []string{"/bin/bash", "/vm/scenarios/" + s.Script},
+		Env:     []string{"ROLE=" + role, "SCENARIO=" + s.Name, "FABRIC=" + s.Fabric, fmt.Sprintf("PATIENCE=%d", r.patience)},
 		Timeout: s.Timeout * r.patience,
 	}, io.MultiWriter(log, &tail))
 	if err != nil {

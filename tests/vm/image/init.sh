@@ -47,7 +47,7 @@ else
 	run='/usr/local/bin/vmagent /dev/vport0p1'
 fi
 exec switch_root /r /bin/bash -c "
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 ip link set lo up
 $run
 sync

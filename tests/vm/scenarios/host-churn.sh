@@ -2,6 +2,7 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
+# fabrics: rxe siw
 . "$(dirname "$0")/lib/common.sh"
 pair
 exports=()

@@ -2,11 +2,12 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
+# fabrics: rxe siw
 # short: yes
 . "$(dirname "$0")/lib/common.sh"
 pair
 stranger=nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555
-start target rbd-target serve -l iwarp://$rbd_addr:4420 --allow-host "$hostnqn" \
+start target rbd-target serve -l $scheme://$rbd_addr:4420 --allow-host "$hostnqn" \
 	-e ram:8M,nqn="$nqn" -e ram:8M,nqn="$nqn" -e ram:16M,nqn=nqn.2026-11.io.rbd:other
 
 discover() { nvme discover -t rdma -a $rbd_addr -s 4420 -o json --hostnqn="$1" --hostid="$hostid"; }

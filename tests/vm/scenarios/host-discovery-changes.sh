@@ -2,6 +2,7 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: package target
+# fabrics: rxe siw
 . "$(dirname "$0")/lib/common.sh"
 pair
 vm_target 16 add "$nqn" 1 $((1 << 20))

@@ -2,6 +2,7 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: package target
+# fabrics: rxe siw
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 16M "$work/disk.img"
@@ -37,9 +38,9 @@ step "the changed namespaces are in their log page once"
 nvme changed-ns-list-log "/dev/$(controller "$nqn")"
 
 step "removed, one of them under load"
-fio --name=load --filename="$(disk "$nqn" 2)" --rw=randrw --bs=4k --iodepth=16 --ioengine=libaio --direct=1 --size=2M --time_based --runtime=20 >"$work/load.out" 2>&1 &
+fio --name=load --filename="$(disk "$nqn" 2)" --allow_file_create=0 --rw=randrw --bs=4k --iodepth=16 --ioengine=libaio --direct=1 --size=2M --time_based --runtime=20 >"$work/load.out" 2>&1 &
 load=$!
-sleep 1
+progress "$(disk "$nqn" 2)"
 tell remove "$nqn" 2
 soon is_gone 2
 eventually 20 gone $load

@@ -2,6 +2,7 @@
 #
 # host: Linux nvme-rdma (siw)
 # target: package target
+# fabrics: rxe siw
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 16M "$work/disk.img"

@@ -29,7 +29,7 @@ for d in $theirs $ours; do dd if=/dev/zero of="$d" bs=1M count=128 oflag=direct 
 rate() {
 	local d=$1
 	shift
-	fio --name=speed --filename="$d" --ioengine=libaio --direct=1 --time_based --runtime=4 --ramp_time=1 --output-format=json "$@" |
+	fio --name=speed --filename="$d" --allow_file_create=0 --ioengine=libaio --direct=1 --time_based --runtime=4 --ramp_time=1 --output-format=json "$@" |
 		jq '.jobs[0] | .read.iops + .write.iops | floor'
 }
 

@@ -2,6 +2,7 @@
 #
 # host: rbd-initiator
 # target: Linux nvmet-rdma (siw)
+# fabrics: rxe siw
 # short: yes
 . "$(dirname "$0")/lib/common.sh"
 pair

@@ -2,6 +2,7 @@
 #
 # host: rbd-initiator
 # target: Linux nvmet-rdma (siw)
+# fabrics: rxe siw
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 16M "$work/disk"

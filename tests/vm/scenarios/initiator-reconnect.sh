@@ -2,6 +2,7 @@
 #
 # host: rbd-initiator
 # target: Linux nvmet-rdma (siw)
+# fabrics: rxe siw
 . "$(dirname "$0")/lib/common.sh"
 pair
 truncate -s 16M "$work/disk"
@@ -24,7 +25,9 @@ load() {
 
 load
 losses=0
-for how in port wire port port wire; do
+ways=(port wire port port wire)
+[ $FABRIC = iwarp ] || ways=(port port port) # both are at the same end of the wire
+for how in "${ways[@]}"; do
 	losses=$((losses + 1))
 	sleep 2
 	kill -0 $load || { cat "$work/fio.out"; fail "fio has ended"; }

@@ -29,9 +29,9 @@ equal "$ended" "" "tasks in state D"
 step "force under load"
 attach initiator -n "$nqn" --nbd-device auto
 d=${dev[initiator]}
-fio --name=load --filename="$d" --ioengine=libaio --direct=1 --rw=randwrite --bs=4k --iodepth=32 --time_based --runtime=60 >"$work/load.fio" 2>&1 &
+fio --name=load --filename="$d" --allow_file_create=0 --ioengine=libaio --direct=1 --rw=randwrite --bs=4k --iodepth=32 --time_based --runtime=60 >"$work/load.fio" 2>&1 &
 load=$!
-sleep 3
+progress "$d"
 time initiator disconnect --force -d "$d"
 eventually 30 gone $load
 if wait $load; then fail "fio did not notice"; fi
@@ -43,7 +43,7 @@ d=${dev[initiator]}
 mount "$d" /mnt/a
 fio --name=load --filename=/mnt/a/file --ioengine=libaio --direct=1 --rw=randwrite --bs=4k --iodepth=32 --size=32M --time_based --runtime=60 >"$work/load.fio" 2>&1 &
 load=$!
-sleep 3
+progress "$d"
 kill -KILL "${pid[target]}"
 sleep 12
 kill -0 $load || fail "fio has ended when the target went away: $(cat "$work/load.fio")"

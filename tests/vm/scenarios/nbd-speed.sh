@@ -4,6 +4,7 @@
 # target: rbd-target
 . "$(dirname "$0")/lib/common.sh"
 nbd_setup
+rbd_addr=127.0.0.1 where=(env) # without a wire, as nbdkit is reached
 rbd_target -e "ram:256M,nqn=$nqn"
 attach initiator -n "$nqn" --nbd-device auto
 ours=${dev[initiator]}
@@ -22,7 +23,7 @@ floor=0.4
 measure() {
 	local d=$1
 	shift
-	fio --name=speed --filename="$d" --ioengine=libaio --direct=1 --size=256M --time_based --runtime=5 --ramp_time=1 --output-format=json "$@" |
+	fio --name=speed --filename="$d" --allow_file_create=0 --ioengine=libaio --direct=1 --size=256M --time_based --runtime=5 --ramp_time=1 --output-format=json "$@" |
 		jq '[.jobs[0].read.bw, .jobs[0].write.bw] | max'
 }
 bad=0

@@ -33,6 +33,7 @@ import (
 	"rbd/target"
 	"rbd/target/backend"
 	"rbd/verbs"
+	"rbd/verbs/ibv"
 	"rbd/verbs/iwarp"
 )
 
@@ -63,7 +64,11 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 			return err
 		}
 	}
-	l, err := iwarp.New().Listen(ctx, addr)
+	var provider verbs.Provider = iwarp.New()
+	if addr.Fabric == ibv.Name {
+		provider = ibv.New()
+	}
+	l, err := provider.Listen(ctx, addr)
 	if err != nil {
 		return err
 	}

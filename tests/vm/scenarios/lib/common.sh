@@ -61,16 +61,25 @@ equal() { [ "$1" = "$2" ] || fail "$3 is $1, want $2"; }
 # logged SECONDS FILE TEXT: waits until a program's log has the text.
 logged() { eventually "$1" grep -qE -- "$3" "$2"; }
 
-# verify_io DISK OPTION...: fio writes, reads back and compares.
+# verify_io DISK OPTION...: fio writes, reads back and compares. That it may not create
+# a file holds for every fio that is given a disk: one that is gone is an error.
 verify_io() {
 	local disk=$1
 	shift
-	fio --name=verify --filename="$disk" --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
+	fio --name=verify --filename="$disk" --allow_file_create=0 --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
 		--do_verify=1 "$@" >"$work/fio.out" 2>"$work/fio.err" || {
 		cat "$work/fio.out" "$work/fio.err"
 		fail "fio $disk $*"
 	}
 }
+
+# progress DEVICE: waits until I/O of the device is done that was not done before.
+progress() {
+	local before
+	before=$(awk '{ print $1 + $5 }' "/sys/block/${1#/dev/}/stat")
+	eventually 40 has_progressed "$1" "$before"
+}
+has_progressed() { [ "$(awk '{ print $1 + $5 }' "/sys/block/${1#/dev/}/stat")" -gt $(($2 + 32)) ]; }
 
 # verify_until_enough DISK OPTION...: verify_io again and again, until there is a file
 # enough in $work.

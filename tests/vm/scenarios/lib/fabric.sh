@@ -5,10 +5,19 @@
 kernel_addr=10.99.0.1
 rbd_addr=10.99.0.2
 
+# By what our programs are reached, if the runner does not say so.
+: "${FABRIC:=iwarp}"
+scheme=iwarp
+
 # pair [siw|rxe]: a wire (veth, MTU 1500) between the root namespace, where the
-# kernel's RDMA device is, and the network namespace rbd, where our programs run.
+# kernel's RDMA device is, and the network namespace rbd, where our programs run. If
+# they are to be reached by the kernel's device, they run in the root namespace too.
 pair() {
 	local kind=${1:-siw}
+	if [ $# -eq 0 ] && [ "$FABRIC" != iwarp ]; then
+		kind=$FABRIC
+		scheme=rdma rbd_addr=$kernel_addr where=(env)
+	fi
 	modprobe veth
 	ip netns add rbd
 	defer ip netns del rbd
@@ -31,7 +40,7 @@ rdma_device() {
 	defer rdma link del "$1"0
 }
 
-# in_rbd COMMAND...: runs it in the namespace of our programs.
+# in_rbd COMMAND...: runs it at the other end of the wire.
 in_rbd() { ip netns exec rbd "$@"; }
 
 # lossy INTERFACE COMMAND...: from now on, one packet of a hundred that the interface

@@ -18,11 +18,9 @@ conformance() {
 
 # ibv_target ARG...: our target on the kernel's RDMA device, open to any host.
 ibv_target() {
+	local scheme=rdma rbd_addr=$kernel_addr
 	where=(env)
-	start target rbd-target serve -l rdma://$kernel_addr:4420 --allow-any-host "$@"
-	grep -q "^listening rdma://$kernel_addr:4420" "$work/target.out" || fail "the target did not start"
-	# It registers its buffers now, which takes long on an emulated processor.
-	eventually 30 rbd-initiator discover -a "rdma://$kernel_addr"
+	rbd_target "$@"
 }
 
 # ibv_connect ADDR ARG...: our initiator on the kernel's RDMA device.
@@ -50,54 +48,6 @@ ibv_pair() {
 	stop initiator
 	logged 10 "$work/target.err" 'host disconnected'
 	stop target
-}
-
-# ibv_host KIND: the kernel's host with our target.
-ibv_host() {
-	pair "$1"
-	ibv_target -e "ram:64M,nqn=$nqn"
-	nvme discover -t rdma -a $kernel_addr -s 4420 --hostnqn="$hostnqn" --hostid="$hostid" | tee "$work/discovered"
-	grep -q "$nqn" "$work/discovered" || fail "the subsystem was not discovered"
-	connect $kernel_addr "$nqn" -i 2
-	d=$(disk "$nqn" 1)
-	for bs in 512 4k 64k 1m; do
-		step "$bs"
-		verify_io "$d" --rw=randrw --bs=$bs --iodepth=16 --size=$([ $bs = 1m ] && echo 16M || echo 1M)
-	done
-	step "a file system"
-	mke2fs -q -F -t ext4 "$d"
-	mkdir "$work/mnt"
-	mount "$d" "$work/mnt"
-	defer umount "$work/mnt"
-	head -c 4M /dev/urandom >"$work/data"
-	cp "$work/data" "$work/mnt/data"
-	sync
-	echo 3 >/proc/sys/vm/drop_caches
-	cmp "$work/data" "$work/mnt/data"
-	umount "$work/mnt"
-	is_live "$nqn" || fail "the controller is $(state "$nqn")"
-	step "reset"
-	nvme reset "/dev/$(controller "$nqn")"
-	eventually 20 is_live "$nqn"
-	verify_io "$d" --rw=randrw --bs=4k --iodepth=16 --size=1M
-	nvme disconnect -n "$nqn"
-	stop target
-}
-
-# ibv_initiator KIND: our initiator with the kernel's target.
-ibv_initiator() {
-	pair "$1"
-	truncate -s 64M "$work/disk"
-	kernel_target $kernel_addr
-	kernel_subsystem "$nqn"
-	kernel_namespace "$nqn" 1 "$work/disk"
-	ibv_connect $kernel_addr -n "$nqn" -i 2
-	for bs in 512 4k 128k; do
-		step "$bs"
-		verify_nbd 1 --rw=randrw --bs=$bs --iodepth=32 --size=$([ $bs = 128k ] && echo 16M || echo 1M)
-	done
-	verify_nbd 1 --rw=write --bs=1m --iodepth=4 --size=16M
-	stop initiator
 }
 
 # load: fio on the first namespace, in the background, writing and reading back.

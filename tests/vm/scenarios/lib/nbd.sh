@@ -66,7 +66,7 @@ load() {
 	shift 2
 	rm -f "$work/$name.stop"
 	while [ ! -e "$work/$name.stop" ]; do
-		fio --name="$name" --filename="$disk" --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
+		fio --name="$name" --filename="$disk" --allow_file_create=0 --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
 			--do_verify=1 --size=16M "$@" >"$work/$name.fio" 2>&1 || exit 1
 		echo round >>"$work/$name.rounds"
 	done &
@@ -79,11 +79,3 @@ load_done() {
 	wait "${pid[$1]}" || { cat "$work/$1.fio"; fail "fio has failed"; }
 	echo "$(wc -l <"$work/$1.rounds") rounds of fio"
 }
-
-# progress DEVICE: waits until I/O of the device is done that was not done before.
-progress() {
-	local before
-	before=$(awk '{ print $1 + $5 }' "/sys/block/${1#/dev/}/stat")
-	eventually 40 has_progressed "$1" "$before"
-}
-has_progressed() { [ "$(awk '{ print $1 + $5 }' "/sys/block/${1#/dev/}/stat")" -gt $(($2 + 32)) ]; }

@@ -1,7 +1,7 @@
 # Our programs.
 # shellcheck shell=bash
 
-# where our programs run: in the network namespace of pair, if not said otherwise.
+# where our programs run: at the other end of the wire, if pair does not say otherwise.
 where=(ip netns exec rbd)
 
 # start NAME COMMAND...: runs a program in the background, with its output in
@@ -32,8 +32,15 @@ gone() { [ ! -e "/proc/$1" ] || [ "$(awk '{ print $3 }' "/proc/$1/stat")" = Z ];
 
 # rbd_target ARG...: our target on its usual address, open to any host.
 rbd_target() {
-	start target rbd-target serve -l iwarp://$rbd_addr:4420 --allow-any-host "$@"
+	start target rbd-target serve -l $scheme://$rbd_addr:4420 --allow-any-host "$@"
 	grep -q '^listening' "$work/target.out" || fail "the target did not start"
+	target_is_ready
+}
+
+# target_is_ready: the first connection on an RDMA device has to wait until the target
+# has registered its buffers, which takes long on an emulated processor.
+target_is_ready() {
+	[ $scheme = iwarp ] || eventually 40 rbd-initiator discover -a "rdma://$rbd_addr"
 }
 
 # vm_target QUEUES [COMMAND...]: a target that does what it is told by tell; the first
@@ -42,7 +49,8 @@ vm_target() {
 	rm -f "$work/commands"
 	mkfifo "$work/commands"
 	exec {commands}<>"$work/commands"
-	stdin=$work/commands start target vmtarget iwarp://$rbd_addr:4420 "$@"
+	stdin=$work/commands start target vmtarget $scheme://$rbd_addr:4420 "$@"
+	target_is_ready
 }
 
 # tell COMMAND...: has vmtarget do it, and prints the result.
@@ -57,7 +65,7 @@ tell() {
 
 # rbd_connect ARG...: our initiator, connected to the kernel's target.
 rbd_connect() {
-	start initiator rbd-initiator connect -a $kernel_addr "$@"
+	start initiator rbd-initiator connect -a $scheme://$kernel_addr "$@"
 	grep -q '^nbd' "$work/initiator.out" || fail "the initiator did not start"
 }
 
