@@ -4,6 +4,8 @@
 GO       ?= go
 BIN      := $(CURDIR)/bin
 FUZZTIME ?= 8s
+# UNIT are all packages but those that test the whole system.
+UNIT      = $$($(GO) list ./... | grep -vE '/tests/(build|conformance|e2e|vm)$$')
 LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: all build demo test bench tools verify matrix unit fuzz e2e vm-test vm-rdma vm-short vm cover clean
@@ -43,8 +45,8 @@ matrix:
 # unit runs every package's tests with the race detector, in random order, and
 # once without it: the checks for allocations mean something only then.
 unit: build
-	$(GO) test -race -shuffle=on -timeout 10m $$($(GO) list ./... | grep -v /tests/)
-	$(GO) test -timeout 10m $$($(GO) list ./... | grep -v /tests/)
+	$(GO) test -race -shuffle=on -timeout 10m $(UNIT)
+	$(GO) test -timeout 10m $(UNIT)
 
 # fuzz runs every fuzz target for FUZZTIME.
 fuzz:

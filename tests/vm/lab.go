@@ -23,9 +23,9 @@ type Lab struct {
 // programs are built for the guest and put into its path.
 var programs = []string{"rbd/cmd/rbd-target", "rbd/cmd/rbd-initiator", "rbd/tests/vm/cmd/vmagent", "rbd/tests/vm/cmd/vmtarget"}
 
-// conformance is the package whose tests run in the guest as ibv.test: it has RDMA
+// conformance is the package whose tests run in the guest as conformance.test: it has RDMA
 // devices.
-const conformance = "rbd/verbs/ibv"
+const conformance = "rbd/tests/conformance"
 
 // DefaultSeries is the kernel that the scenarios are for. RBD_VM_KERNEL chooses another.
 const DefaultSeries = "6.12"

@@ -8,7 +8,7 @@ conformance() {
 	ip -6 addr add fd99::1/64 dev wire nodad
 	sleep 1 # the device learns of the address
 	RBD_IBV_KIND=$1 RBD_IBV_LISTEN="rdma://$kernel_addr" RBD_IBV_LISTEN6="rdma://[fd99::1]" \
-		ibv.test -test.v -test.timeout 20m -test.run TestConformance >"$work/conformance.out" 2>&1 || {
+		conformance.test -test.v -test.timeout 20m -test.run TestConformance >"$work/conformance.out" 2>&1 || {
 		grep -vE '^ *(=== |--- PASS)' "$work/conformance.out" | head -c 20000
 		fail "the suite does not pass on $1"
 	}

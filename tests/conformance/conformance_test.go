@@ -1,9 +1,10 @@
-package ibv_test
+package conformance
 
 import (
 	"os"
 	"testing"
 
+	"rbd/internal/testenv"
 	"rbd/verbs"
 	"rbd/verbs/ibv"
 	"rbd/verbs/verbstest"
@@ -15,7 +16,7 @@ import (
 // and Soft-iWARP.
 func TestConformance(t *testing.T) {
 	if os.Getenv("RBD_IBV_LISTEN") == "" {
-		t.Skip("it runs in the virtual machines, on RDMA devices: RBD_IBV_LISTEN=ADDRESS names one")
+		testenv.Skip(t, "an RDMA device, by its address in RBD_IBV_LISTEN")
 	}
 	f := verbstest.Fabric{Provider: ibv.New(), Listen: address(t, "RBD_IBV_LISTEN")}
 	// What the kernel's software devices make of errors.
