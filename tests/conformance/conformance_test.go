@@ -21,7 +21,8 @@ func TestConformance(t *testing.T) {
 	f := verbstest.Fabric{Provider: ibv.New(), Listen: address(t, "RBD_IBV_LISTEN")}
 	// What the kernel's software devices make of errors.
 	f.VagueErrors, f.SilentFaults = true, true
-	f.LaxReads = os.Getenv("RBD_IBV_KIND") == "siw"
+	siw := os.Getenv("RBD_IBV_KIND") == "siw"
+	f.LaxReads, f.MoreReads = siw, siw
 	if os.Getenv("RBD_IBV_LISTEN6") != "" {
 		f.ListenIPv6 = address(t, "RBD_IBV_LISTEN6")
 	}

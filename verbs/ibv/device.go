@@ -40,6 +40,7 @@ type device struct {
 	name    string
 	iwarp   bool
 	attr    verbs.DeviceAttr
+	file    verbsFile
 	async   *eventFD
 	life    lifeline
 
@@ -58,7 +59,7 @@ func newDevice(p *Provider, context uintptr) (*device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("query device: %w", err)
 	}
-	d := &device{p: p, lib: p.lib, context: context, name: info.name, iwarp: info.iwarp}
+	d := &device{p: p, lib: p.lib, context: context, name: info.name, iwarp: info.iwarp, file: p.system.verbsFile(info.name)}
 	d.qps.Store(new([]*qp))
 	d.attr = verbs.DeviceAttr{
 		MaxQPWR: min(info.maxQPWR, maxQPWR), MaxSGE: min(info.maxSGE, maxSGE), MaxSGERead: min(max(info.maxSGERead, 1), info.maxSGE, maxSGE),
@@ -76,6 +77,11 @@ func newDevice(p *Provider, context uintptr) (*device, error) {
 		return nil, fmt.Errorf("device %s: asynchronous events: %w", d.name, err)
 	}
 	d.life.init(info)
+	if info.vendorID == siwVendor {
+		if err := d.occupyInvalidKey(); err != nil {
+			return nil, errors.Join(fmt.Errorf("device %s: %w", d.name, err), d.async.close())
+		}
+	}
 	go d.watch()
 	d.life.keepSentinel(d)
 	return d, nil

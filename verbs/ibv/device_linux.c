@@ -54,6 +54,7 @@ int shim_query_device(uintptr_t context, struct shim_device *out)
 	out->max_qp_init_rd_atom = (uint32_t)a.max_qp_init_rd_atom;
 	out->send_with_inv = (a.device_cap_flags & ABI_DEVICE_MEM_MGT_EXTENSIONS) != 0;
 	out->iwarp = c->device->transport_type == ABI_TRANSPORT_IWARP;
+	out->vendor_id = a.vendor_id;
 	out->async_fd = c->async_fd;
 	out->cmd_fd = c->cmd_fd;
 	memcpy(out->name, c->device->name, sizeof(out->name) - 1);

@@ -29,10 +29,11 @@ type fakeLibrary struct {
 	errorSet  int
 	destroyed []string
 	events    map[uintptr]int // descriptors of channels: the write ends
+	depths    map[uintptr]int // of the CQs that there are
 }
 
 func newFake() *fakeLibrary {
-	return &fakeLibrary{takes: -1, cqs: map[uintptr][]wcRecord{}, next: 100, events: map[uintptr]int{},
+	return &fakeLibrary{takes: -1, cqs: map[uintptr][]wcRecord{}, next: 100, events: map[uintptr]int{}, depths: map[uintptr]int{},
 		info: deviceInfo{name: "fake0", maxMRSize: 1 << 40, maxQPWR: 1 << 20, maxSGE: 64, maxSGERead: 1, maxCQE: 1 << 20, maxMR: 1000,
 			maxQPRdAtom: 255, maxQPInitRdAtom: 16, sendWithInv: true}}
 }
@@ -76,14 +77,19 @@ func (f *fakeLibrary) createChannel(uintptr) (uintptr, int, error) {
 	return f.pipe()
 }
 func (f *fakeLibrary) destroyChannel(uintptr) error { return nil }
-func (f *fakeLibrary) createCQ(_ uintptr, _ int, _ uint64, _ uintptr) (uintptr, error) {
+func (f *fakeLibrary) createCQ(_ uintptr, depth int, _ uint64, _ uintptr) (uintptr, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.handle()
-	f.cqs[h] = nil
+	f.cqs[h], f.depths[h] = nil, depth
 	return h, nil
 }
-func (f *fakeLibrary) destroyCQ(uintptr) error { return nil }
+func (f *fakeLibrary) destroyCQ(cq uintptr) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.depths, cq)
+	return nil
+}
 func (f *fakeLibrary) tryQP(_ uintptr, a qpAttr) (int, error) {
 	if a.cap.MaxInlineData > 128 || a.cap.MaxSendWR > 8192 {
 		return 0, unix.ENOMEM
@@ -225,7 +231,6 @@ func newBench(t testing.TB, set func(*verbs.QPInitAttr, *verbs.CQAttr, *fakeLibr
 // connect makes the connection, as the event would.
 func (b *bench) connect() *bench {
 	b.t.Helper()
-	go b.c.handleEvent(cmEvent{event: cmConnectResponse}) // of no interest
 	result := make(chan error, 1)
 	go func() {
 		_, err := b.c.Connect(context.Background(), verbs.ConnParam{InitiatorDepth: 4, ResponderResources: 4})

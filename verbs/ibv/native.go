@@ -69,6 +69,7 @@ type deviceInfo struct {
 	name                         string
 	asyncFD, cmdFD               int
 	iwarp                        bool
+	vendorID                     uint32
 	maxMRSize                    uint64
 	maxQPWR, maxSGE, maxSGERead  int
 	maxCQE, maxMR                int

@@ -77,8 +77,8 @@ func (rdmaCore) queryDevice(context uintptr) (deviceInfo, error) {
 	}
 	return deviceInfo{
 		name: C.GoString(&d.name[0]), asyncFD: int(d.async_fd), cmdFD: int(d.cmd_fd), iwarp: d.iwarp != 0,
-		maxMRSize: uint64(d.max_mr_size),
-		maxQPWR:   limit(d.max_qp_wr), maxSGE: limit(d.max_sge), maxSGERead: limit(d.max_sge_rd),
+		vendorID: uint32(d.vendor_id), maxMRSize: uint64(d.max_mr_size),
+		maxQPWR: limit(d.max_qp_wr), maxSGE: limit(d.max_sge), maxSGERead: limit(d.max_sge_rd),
 		maxCQE: limit(d.max_cqe), maxMR: limit(d.max_mr),
 		maxQPRdAtom: limit(d.max_qp_rd_atom), maxQPInitRdAtom: limit(d.max_qp_init_rd_atom),
 		sendWithInv: d.send_with_inv != 0,

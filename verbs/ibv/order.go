@@ -35,16 +35,22 @@ func (o *sendOrder) at(n uint32) *sentWR { return &o.entries[n&uint32(len(o.entr
 // well below a page, from which on it does not.
 const copied = 1024
 
-// put notes a request before it is posted, and returns its flags for the device.
+// put notes a request before it is posted, and returns its flags for the device. A
+// READ is not fenced: siw refuses that with EINVAL, and then works on nothing that is
+// behind it. There is no need to, since peers work on READs in their order (RFC 5040,
+// 5.5), and their data comes in it.
 func (o *sendOrder) put(n uint32, wr *verbs.SendWR, sigAll bool) verbs.SendFlags {
-	read := wr.Opcode == verbs.WRRDMARead
-	asked := sigAll || wr.Flags&verbs.SendSignaled != 0
+	flags, read := wr.Flags, wr.Opcode == verbs.WRRDMARead
+	if read {
+		flags &^= verbs.SendFence
+	}
+	asked := sigAll || flags&verbs.SendSignaled != 0
 	if asked || !read && dataBytes(wr.SGEs) <= copied {
 		*o.at(n) = sentWR{read: read}
-		return wr.Flags
+		return flags
 	}
 	*o.at(n) = sentWR{read: read, silent: true}
-	return wr.Flags | verbs.SendSignaled
+	return flags | verbs.SendSignaled
 }
 
 func dataBytes(sges []verbs.SGE) (n uint64) {

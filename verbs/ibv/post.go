@@ -104,7 +104,10 @@ func (q *qp) putSend(wr *verbs.SendWR, i int) {
 	if wr.Opcode == verbs.WRSendWithInv {
 		r.rkey = wr.InvalidateRKey
 	}
-	r.sges = q.putSGEs(wr.SGEs)
+	if r.sges = q.putSGEs(wr.SGEs); r.sges == 0 && q.order != nil && wr.Opcode == verbs.WRRDMARead {
+		// Without one, siw reads what the SGE names that is left of an older request.
+		q.sges, r.sges = append(q.sges, verbs.SGE{}), 1
+	}
 	q.sends = append(q.sends, r)
 }
 

@@ -78,6 +78,7 @@ func (p *Provider) open() error {
 	}
 	p.lib, p.channel = lib, channel
 	go p.dispatch(events)
+	_ = p.watchRemovals() // without it, devices that are removed are noticed less well
 	return nil
 }
 

@@ -67,6 +67,7 @@ struct shim_device {
 	uint32_t max_qp_rd_atom, max_qp_init_rd_atom;
 	uint32_t send_with_inv; /* bool */
 	uint32_t iwarp;         /* bool */
+	uint32_t vendor_id;
 	int32_t async_fd, cmd_fd;
 	char name[64];
 };

@@ -15,10 +15,10 @@ func (e *Env) localFault() []verbs.WCStatus {
 }
 
 // executed are the statuses, besides success, of a request that was executed
-// before another one failed here.
+// before another one failed here, or before the peer ended the connection.
 func (e *Env) executed() []verbs.WCStatus {
 	if e.VagueErrors {
-		return []verbs.WCStatus{verbs.WCWRFlushErr}
+		return []verbs.WCStatus{verbs.WCWRFlushErr, verbs.WCLocQPOpErr}
 	}
 	return nil
 }

@@ -42,12 +42,26 @@ func (e *Env) PairOf(set func(*SideOpts)) *Pair {
 // Flip is the pair with the roles exchanged.
 func (p *Pair) Flip() *Pair { return &Pair{Client: p.Server, Server: p.Client, e: p.e} }
 
-// Go runs f on a goroutine; the returned function waits for its result.
+// Go runs f on a goroutine; the returned function waits for its result. If the case
+// fails without having asked for it, the log tells how far f was: it may be the cause.
 func (e *Env) Go(f func() error) (wait func() error) {
 	result := make(chan error, 1)
 	go func() { result <- f() }()
+	asked := false
+	e.T.Cleanup(func() {
+		if !e.T.Failed() || asked {
+			return
+		}
+		select {
+		case err := <-result:
+			e.T.Logf("what nobody waited for has ended with: %v", err)
+		default:
+			e.T.Log("what nobody waited for has not ended")
+		}
+	})
 	return func() (err error) {
 		e.T.Helper()
+		asked = true
 		e.Within("wait for a goroutine", func() { err = <-result })
 		return err
 	}

@@ -32,6 +32,9 @@ type Fabric struct {
 	// LaxReads: the device serves RDMA READs of regions that don't allow them, as
 	// Linux's siw does. Programs then rely on bounds and domains alone.
 	LaxReads bool
+	// MoreReads: the device raises a side's read resources to what the peer asks for, as
+	// Linux's siw does.
+	MoreReads bool
 }
 
 // Case is one test of the suite.
