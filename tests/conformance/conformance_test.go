@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	// What the kernel's software devices make of errors.
 	f.VagueErrors, f.SilentFaults = true, true
 	siw := os.Getenv("RBD_IBV_KIND") == "siw"
-	f.LaxReads, f.MoreReads = siw, siw
+	f.LaxReads, f.MoreReads, f.StaleEmptyReads = siw, siw, siw
 	if os.Getenv("RBD_IBV_LISTEN6") != "" {
 		f.ListenIPv6 = address(t, "RBD_IBV_LISTEN6")
 	}

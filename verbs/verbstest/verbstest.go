@@ -35,6 +35,9 @@ type Fabric struct {
 	// MoreReads: the device raises a side's read resources to what the peer asks for, as
 	// Linux's siw does.
 	MoreReads bool
+	// StaleEmptyReads: a responder that is busy answers an RDMA READ of nothing with what
+	// another READ has asked for, as Linux's siw does.
+	StaleEmptyReads bool
 }
 
 // Case is one test of the suite.

@@ -14,7 +14,7 @@ for options in "-i 1" "-i 2" "-i 1 -Q 16" "-i 2 -Q 256" "-i 1 -Q 1024" "-i 2 -W 
 	d=$(disk "$nqn" 1)
 	c=$(controller "$nqn")
 	echo "$(cat "/sys/class/nvme/$c/queue_count") queues of $(cat "/sys/class/nvme/$c/sqsize")"
-	verify_io "$d" --rw=randrw --bs=4k --iodepth=32 --numjobs=2 --size=2M --offset_increment=4M
+	verify_io "$d" --rw=randrw --bs=4k --iodepth=32 --numjobs=2 --size=512k --offset_increment=4M
 	nvme disconnect -n "$nqn"
 done
 stop target

@@ -21,8 +21,8 @@ step "queue sizes"
 for q in "-i 1 -Q 2" "-i 1 -Q 16" "-i 2 -Q 128" "-i 1 -Q 1024"; do
 	# shellcheck disable=SC2086 # the options are words
 	rbd_connect -n "$nqn" $q
-	verify_nbd 1 --rw=randrw --bs=4k --iodepth=64 --size=1M
-	verify_nbd 1 --rw=write --bs=256k --iodepth=8 --size=8M
+	verify_nbd 1 --rw=randrw --bs=4k --iodepth=64 --size=512k
+	verify_nbd 1 --rw=write --bs=256k --iodepth=8 --size=4M
 	stop initiator
 done
 
@@ -32,7 +32,7 @@ for inline in 0 16384; do
 	echo $inline >$nvmet/ports/1/param_inline_data_size
 	ln -s "$nvmet/subsystems/$nqn" $nvmet/ports/1/subsystems/
 	rbd_connect -n "$nqn" -i 1
-	for bs in 512 4k 8k 16k 32k; do verify_nbd 1 --rw=randwrite --bs=$bs --iodepth=16 --size=1M; done
+	for bs in 512 4k 8k 16k 32k; do verify_nbd 1 --rw=randwrite --bs=$bs --iodepth=16 --size=256k; done
 	stop initiator
 	rm "$nvmet/ports/1/subsystems/$nqn"
 done

@@ -61,12 +61,16 @@ equal() { [ "$1" = "$2" ] || fail "$3 is $1, want $2"; }
 # logged SECONDS FILE TEXT: waits until a program's log has the text.
 logged() { eventually "$1" grep -qE -- "$3" "$2"; }
 
-# verify_io DISK OPTION...: fio writes, reads back and compares. That it may not create
-# a file holds for every fio that is given a disk: one that is gone is an error.
+# no_new_disk DISK: the option by which fio does not create a file where there is no disk
+# any more.
+no_new_disk() { [[ $1 != /dev/* ]] || echo --allow_file_create=0; }
+
+# verify_io DISK OPTION...: fio writes, reads back and compares. It may be a file, too.
 verify_io() {
 	local disk=$1
 	shift
-	fio --name=verify --filename="$disk" --allow_file_create=0 --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
+	# shellcheck disable=SC2046 # there may be none
+	fio --name=verify --filename="$disk" $(no_new_disk "$disk") --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
 		--do_verify=1 "$@" >"$work/fio.out" 2>"$work/fio.err" || {
 		cat "$work/fio.out" "$work/fio.err"
 		fail "fio $disk $*"

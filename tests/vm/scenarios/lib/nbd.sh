@@ -66,7 +66,8 @@ load() {
 	shift 2
 	rm -f "$work/$name.stop"
 	while [ ! -e "$work/$name.stop" ]; do
-		fio --name="$name" --filename="$disk" --allow_file_create=0 --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
+		# shellcheck disable=SC2046 # there may be none
+		fio --name="$name" --filename="$disk" $(no_new_disk "$disk") --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
 			--do_verify=1 --size=16M "$@" >"$work/$name.fio" 2>&1 || exit 1
 		echo round >>"$work/$name.rounds"
 	done &
