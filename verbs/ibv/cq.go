@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"rbd/verbs"
+	"rbd/verbs/internal/object"
 )
 
 const (
@@ -25,14 +26,13 @@ type cq struct {
 	channel uintptr
 	native  uintptr
 	handler func([]verbs.WC)
-	users   users
+	users   object.Users
 	events  *eventFD
 	tryWait func(uintptr) bool // takes an event; made once
 
 	// armed: an event is wanted; one token in event is one.
 	armed  atomic.Bool
-	event  chan struct{}
-	closed chan struct{}
+	event  object.Event   // fires when armed
 	wake   chan struct{}  // for the goroutine of a handled CQ whose device is gone
 	server sync.WaitGroup // the goroutine of a handled CQ, or of the events
 	serve  sync.Once
@@ -60,7 +60,7 @@ func (d *device) CreateCQ(attr verbs.CQAttr) (verbs.CQ, error) {
 	if limit := d.Attr().MaxCQE; attr.Depth < 1 || attr.Depth > limit {
 		return nil, fmt.Errorf("create completion queue: depth %d is not in 1..%d: %w", attr.Depth, limit, verbs.ErrInvalid)
 	}
-	c := &cq{dev: d, handler: attr.Handler, handle: d.p.nextHandle(), event: make(chan struct{}, 1), closed: make(chan struct{}),
+	c := &cq{dev: d, handler: attr.Handler, handle: d.p.nextHandle(), event: object.NewEvent(),
 		wake: make(chan struct{}, 1), raw: make([]wcRecord, pollBatch)}
 	c.tryWait = func(uintptr) bool { return c.takeEvent() }
 	if err := d.with(func() error { return c.create(attr.Depth) }); err != nil {
@@ -125,7 +125,7 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 func (c *cq) take(wcs []verbs.WC) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isClosed() {
+	if c.event.IsClosed() {
 		return 0
 	}
 	n := c.takeReady(wcs)
@@ -217,15 +217,12 @@ func (c *cq) wakeUp() {
 // fire gives one token if an event is wanted.
 func (c *cq) fire() {
 	if c.armed.Swap(false) {
-		select {
-		case c.event <- struct{}{}:
-		default:
-		}
+		c.event.Fire()
 	}
 }
 
 func (c *cq) ReqNotify() error {
-	if c.isClosed() {
+	if c.event.IsClosed() {
 		return fmt.Errorf("arm completion queue: %w", verbs.ErrClosed)
 	}
 	if c.handler != nil {
@@ -259,34 +256,13 @@ func (c *cq) forward() {
 	}
 }
 
-func (c *cq) isClosed() bool {
-	select {
-	case <-c.closed:
-		return true
-	default:
-		return false
-	}
-}
-
-func (c *cq) Wait(ctx context.Context) error {
-	if c.isClosed() {
-		return fmt.Errorf("wait for completion queue: %w", verbs.ErrClosed)
-	}
-	select {
-	case <-c.event:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.closed:
-		return fmt.Errorf("wait for completion queue: %w", verbs.ErrClosed)
-	}
-}
+func (c *cq) Wait(ctx context.Context) error { return c.event.Wait(ctx) }
 
 func (c *cq) Destroy() error {
-	if err := c.users.free("destroy completion queue"); err != nil {
+	if err := c.users.Free("destroy completion queue"); err != nil {
 		return err
 	}
-	close(c.closed)
+	c.event.Close()
 	c.serve.Do(func() {}) // nobody starts to forward any more
 	c.events.interrupt()  // the goroutine, of either kind
 	c.server.Wait()

@@ -8,7 +8,7 @@ import "rbd/verbs"
 func (c *cq) runHandler() {
 	batch := make([]verbs.WC, maxBatch)
 	armed := false
-	for !c.isClosed() {
+	for !c.event.IsClosed() {
 		if n := c.take(batch); n > 0 {
 			c.handler(batch[:n])
 			continue
@@ -23,7 +23,7 @@ func (c *cq) runHandler() {
 		case c.isGivenUp():
 			select {
 			case <-c.wake:
-			case <-c.closed:
+			case <-c.event.Closed():
 			}
 		case err == nil:
 			armed = false

@@ -41,6 +41,6 @@ func (m *mr) Dereg() error {
 		m.dereg.Store(false)
 		return dev.explain("deregister memory", err)
 	}
-	m.pd.users.remove()
+	m.pd.users.Remove()
 	return nil
 }

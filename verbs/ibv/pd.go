@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"rbd/verbs"
+	"rbd/verbs/internal/object"
 )
 
 // pd is a protection domain.
 type pd struct {
 	dev    *device
 	native uintptr
-	users  users
+	users  object.Users
 }
 
 func (d *device) AllocPD() (verbs.PD, error) {
@@ -34,7 +35,7 @@ func (*pd) level() int { return levelPD }
 func (p *pd) Device() verbs.Device { return p.dev }
 
 func (p *pd) Dealloc() error {
-	if err := p.users.free("deallocate protection domain"); err != nil {
+	if err := p.users.Free("deallocate protection domain"); err != nil {
 		return err
 	}
 	err := p.dev.with(func() error {
@@ -55,12 +56,12 @@ func (p *pd) RegMR(mem []byte, access verbs.Access) (verbs.MR, error) {
 		return nil, fmt.Errorf("register memory: %d bytes, 1..%d are possible: %w", len(mem), limit, verbs.ErrInvalid)
 	case !access.Valid():
 		return nil, fmt.Errorf("register memory: access %s (%#x): %w", access, uint32(access), verbs.ErrInvalid)
-	case !p.users.add():
+	case !p.users.Add():
 		return nil, fmt.Errorf("register memory: protection domain: %w", verbs.ErrClosed)
 	}
 	m, err := p.register(mem, access)
 	if err != nil {
-		p.users.remove()
+		p.users.Remove()
 		return nil, err
 	}
 	return m, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rbd/verbs"
+	"rbd/verbs/internal/object"
 )
 
 // flushTime is how long a device may take to flush a QP that has gone to ERR.
@@ -95,9 +96,9 @@ func (d *device) fits(l verbs.QPCap) bool {
 // use counts the QP at its domain and queues.
 func (q *qp) use() error {
 	for i, u := range q.parents() {
-		if !u.add() {
+		if !u.Add() {
 			for _, u := range q.parents()[:i] {
-				u.remove()
+				u.Remove()
 			}
 			return fmt.Errorf("protection domain or completion queue: %w", verbs.ErrClosed)
 		}
@@ -107,11 +108,13 @@ func (q *qp) use() error {
 
 func (q *qp) unuse() {
 	for _, u := range q.parents() {
-		u.remove()
+		u.Remove()
 	}
 }
 
-func (q *qp) parents() []*users { return []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users} }
+func (q *qp) parents() []*object.Users {
+	return []*object.Users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
+}
 
 // create makes the QP on the CMID, unless that has one already.
 func (q *qp) create() error {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"rbd/verbs"
+	"rbd/verbs/internal/object"
 )
 
 // cq is a completion queue: a ring under a mutex. Its mutex is the innermost one
@@ -13,9 +14,8 @@ import (
 type cq struct {
 	dev     *device
 	handler func([]verbs.WC)
-	users   users
-	event   chan struct{} // one token per armed event
-	closed  chan struct{}
+	users   object.Users
+	event   object.Event // fires when armed
 
 	mu      sync.Mutex
 	ring    []verbs.WC
@@ -34,7 +34,7 @@ const maxBatch = 256
 
 func newCQ(d *device, attr verbs.CQAttr) *cq {
 	c := &cq{dev: d, handler: attr.Handler, ring: make([]verbs.WC, attr.Depth),
-		event: make(chan struct{}, 1), closed: make(chan struct{})}
+		event: object.NewEvent()}
 	c.idle.L = &c.mu
 	if c.handler != nil {
 		c.batch = make([]verbs.WC, min(attr.Depth, maxBatch))
@@ -59,10 +59,7 @@ func (c *cq) add(wc *verbs.WC) bool {
 	c.armed = false
 	c.mu.Unlock()
 	if armed {
-		select {
-		case c.event <- struct{}{}:
-		default:
-		}
+		c.event.Fire()
 	}
 	return true
 }
@@ -91,38 +88,17 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 func (c *cq) ReqNotify() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isClosed() {
+	if c.event.IsClosed() {
 		return fmt.Errorf("arm completion queue: %w", verbs.ErrClosed)
 	}
 	c.armed = true
 	return nil
 }
 
-func (c *cq) isClosed() bool {
-	select {
-	case <-c.closed:
-		return true
-	default:
-		return false
-	}
-}
-
-func (c *cq) Wait(ctx context.Context) error {
-	if c.isClosed() {
-		return fmt.Errorf("wait for completion queue: %w", verbs.ErrClosed)
-	}
-	select {
-	case <-c.event:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.closed:
-		return fmt.Errorf("wait for completion queue: %w", verbs.ErrClosed)
-	}
-}
+func (c *cq) Wait(ctx context.Context) error { return c.event.Wait(ctx) }
 
 func (c *cq) Destroy() error {
-	if err := c.users.free("destroy completion queue"); err != nil {
+	if err := c.users.Free("destroy completion queue"); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -130,7 +106,7 @@ func (c *cq) Destroy() error {
 		c.idle.Wait()
 	}
 	c.n = 0
-	close(c.closed)
+	c.event.Close()
 	c.mu.Unlock()
 	return nil
 }

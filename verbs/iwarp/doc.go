@@ -45,7 +45,7 @@
 // [qp.fail] it waits for the token, sends the Terminate, flushes, calls the
 // handlers, and closes the socket when the peer has closed its side.
 //
-//	cmid.mu > qp.mu > cq.mu, users.mu     the key table has no lock
+//	cmid.mu > qp.mu > cq.mu, Users        the key table has no lock
 //	the transmit token (qp.txBusy)        owns qp.tx, sq.next and what is after it
 //	the receiver goroutine                owns qp.rx and the receive at rq.head
 //

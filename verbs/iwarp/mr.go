@@ -41,7 +41,7 @@ func (m *mr) Dereg() error {
 		<-m.drained
 	}
 	m.pd.dev.keys.remove(m)
-	m.pd.users.remove()
+	m.pd.users.Remove()
 	return nil
 }
 

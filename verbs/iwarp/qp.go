@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rbd/verbs"
+	"rbd/verbs/internal/object"
 )
 
 // stream is the socket as the queue pair sees it.
@@ -91,11 +92,11 @@ func newQP(p *pd, attr verbs.QPInitAttr) (*qp, error) {
 
 // attach counts the QP as a user of its domain and queues.
 func (q *qp) attach() error {
-	var got []*users
-	for _, u := range []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users} {
-		if !u.add() {
+	var got []*object.Users
+	for _, u := range []*object.Users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users} {
+		if !u.Add() {
 			for _, g := range got {
-				g.remove()
+				g.Remove()
 			}
 			return verbs.ErrClosed
 		}
@@ -192,9 +193,9 @@ func (q *qp) Destroy() error {
 	if !started {
 		q.ended(q.why.cause)
 	}
-	q.pd.users.remove()
-	q.sendCQ.users.remove()
-	q.recvCQ.users.remove()
+	q.pd.users.Remove()
+	q.sendCQ.users.Remove()
+	q.recvCQ.users.Remove()
 	return nil
 }
 
