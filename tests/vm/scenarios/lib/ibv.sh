@@ -36,6 +36,9 @@ ibv_connect() {
 ibv_pair() {
 	pair "$1"
 	ibv_target -e "ram:64M,nqn=$nqn" -e "ram:16M,nqn=$nqn,ro"
+	# Nothing has been written yet, so that this is what the target has registered.
+	huge=$(awk '/^AnonHugePages/ { n += $2 } END { print n }' "/proc/${pid[target]}/smaps")
+	[ "$huge" -ge 49152 ] || fail "of 64 MiB of buffers, $huge KiB are in huge pages"
 	rbd-initiator discover -a "rdma://$kernel_addr" | tee "$work/discovered"
 	grep -q "$nqn" "$work/discovered" || fail "the subsystem was not discovered"
 	ibv_connect $kernel_addr -n "$nqn" -i 2
