@@ -46,7 +46,10 @@ stop target
 
 step "permission"
 chmod 600 /dev/infiniband/rdma_cm
-refused 'no permission to use /dev/infiniband/rdma_cm' setpriv --reuid 65534 --clear-groups rbd-target devices -o json
+user=(setpriv --reuid 65534 --clear-groups)
+refused 'no permission to use /dev/infiniband/rdma_cm' "${user[@]}" rbd-target serve --allow-any-host -e ram:1M,nqn="$nqn" -l rdma://$kernel_addr
+"${user[@]}" rbd-target devices >"$work/devices" 2>&1
+grep 'no permission to use /dev/infiniband/rdma_cm' "$work/devices" || fail "devices does not say it: $(cat "$work/devices")"
 chmod 666 /dev/infiniband/rdma_cm
 
 step "without rdma-core, and without its driver"
