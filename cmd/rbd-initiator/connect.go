@@ -76,6 +76,7 @@ func connect(c *cli.Context) (err error) {
 		return err
 	}
 	defer s.release()
+	command.OutliveReaders()
 	if device.wanted {
 		if s.kernel, err = openKernel(c, opts, device); err != nil {
 			return err

@@ -110,6 +110,7 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	command.OutliveReaders()
 	t, err := target.New(target.Config{Log: s.log})
 	if err != nil {
 		return err

@@ -140,6 +140,28 @@ func cpuTicks(t *testing.T, pid int) int {
 	return user + system
 }
 
+// Protects the users of disks from the end of whoever reads the log: without systemd's
+// journal, which may be restarted and ends before the last file system is unmounted,
+// every line fails with EPIPE.
+func TestNobodyReadsTheLog(t *testing.T) {
+	read, log, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	defer log.Close()
+	const nqn = "nqn.2026-11.org.example:unread"
+	p := startLogging(t, log, "rbd-target", "serve", "-v", "-l", "127.0.0.1:0", "-e", "ram:1M,nqn="+nqn)
+	port, ok := strings.CutPrefix(p.line(), "listening iwarp://127.0.0.1:")
+	if !ok {
+		t.Fatal("the target does not listen")
+	}
+	d := startLogging(t, log, "rbd-initiator", "connect", "-v", "-a", "127.0.0.1", "-s", port, "-n", nqn)
+	d.line()
+	d.stop()
+	p.stop()
+}
+
 // Connected programs without work use no CPU.
 func TestIdle(t *testing.T) {
 	tg := serve(t, "-e", "ram:1M,nqn=nqn.2026-11.org.example:idle")

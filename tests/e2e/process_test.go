@@ -48,9 +48,18 @@ func (s *syncBuffer) String() string {
 // of the test if it is still there.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
+	return startLogging(t, nil, name, args...)
+}
+
+// startLogging is start with another standard error than the process's buffer.
+func startLogging(t *testing.T, log *os.File, name string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(filepath.Join(programs, name), args...), lines: make(chan string, 100), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+t.TempDir())
 	p.cmd.Stderr = &p.stderr
+	if log != nil {
+		p.cmd.Stderr = log
+	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os/signal"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 )
@@ -50,3 +52,8 @@ func Logger(c *cli.Context) *slog.Logger {
 	}
 	return slog.New(slog.NewTextHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: level}))
 }
+
+// OutliveReaders makes a line that nobody reads any more an error like others, which a
+// log ignores. Without, SIGPIPE ends the process, and with it the disks of others: when
+// systemd's journal ends or is restarted, nobody reads what services log.
+func OutliveReaders() { signal.Ignore(syscall.SIGPIPE) }
