@@ -28,7 +28,7 @@ func TestUnits(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := filepath.Base(f)
-		text := strings.ReplaceAll(string(b), "=/usr/bin/", "="+programs+"/") // where the programs are here
+		text := strings.ReplaceAll(string(b), "/usr/bin/", programs+"/") // where the programs are here
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
