@@ -39,5 +39,7 @@
 // Put NAME.sh into scenarios/. Its head is a comment of "key: value" lines, see
 // [Scenario]. The functions of scenarios/lib/ set up fabrics, the kernel's target
 // and our programs, and undo all of it at the end. With "machines: 2", the script
-// runs in two machines at once, with ROLE=target and ROLE=host.
+// runs in two machines at once, with ROLE=target and ROLE=host. With "boot: FOLDER",
+// it runs in a machine that systemd boots, with our units and that folder's files in
+// place, and, with PHASE=2, in a second boot of it. Both end by poweroff.
 package vm

@@ -130,6 +130,26 @@ func (m *Machine) Run(r control.Request, out io.Writer) (control.Result, error) 
 	}
 }
 
+// PowerOff shuts down a machine that systemd has booted, and returns how long that
+// took. It is an error if the machine still runs after the limit.
+func (m *Machine) PowerOff(limit time.Duration) (time.Duration, error) {
+	start := time.Now()
+	line, err := control.Encode(control.Request{Argv: []string{"systemctl", "poweroff"}, Timeout: limit})
+	if err != nil {
+		return 0, err
+	}
+	// The agent may be ended before it can answer.
+	if _, err := m.conn.Write(line); err != nil {
+		return 0, m.lost(err)
+	}
+	select {
+	case <-m.exited:
+		return time.Since(start), nil
+	case <-time.After(limit):
+		return time.Since(start), fmt.Errorf("machine %s is not off after %v\n%s", m.config.Name, limit, m.trouble())
+	}
+}
+
 func (m *Machine) lost(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = errors.New("the machine hangs")
@@ -150,14 +170,20 @@ func (m *Machine) Kill() {
 // trouble returns the end of the console and what QEMU said, for a failure's text.
 func (m *Machine) trouble() string {
 	const most = 6000
-	console, err := os.ReadFile(filepath.Join(m.lab.Dir, m.config.Name+".console"))
-	if err != nil {
-		return err.Error()
-	}
+	console := m.console()
 	if len(console) > most {
 		console = console[len(console)-most:]
 	}
-	return fmt.Sprintf("console:\n%s\nqemu: %s", bytes.ReplaceAll(console, []byte("\r"), nil), m.qemuSaid())
+	return fmt.Sprintf("console:\n%s\nqemu: %s", console, m.qemuSaid())
+}
+
+// console returns what the machine wrote to its serial console.
+func (m *Machine) console() []byte {
+	console, err := os.ReadFile(m.lab.console(m.config.Name))
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.ReplaceAll(console, []byte("\r"), nil)
 }
 
 // qemuSaid returns QEMU's standard error, once it has ended.

@@ -14,6 +14,9 @@ type MachineConfig struct {
 	// Peer is the name of the machine at the other end of the wire that eth0 is
 	// connected to. Without one there is no eth0.
 	Peer string
+	// Boot makes systemd the first program, with the files of this folder of scenarios/
+	// over those of the host.
+	Boot string
 	// Shell makes the machine run an interactive shell on the serial console, in
 	// place of the agent.
 	Shell bool
@@ -25,6 +28,9 @@ func (l *Lab) qemuArgs(c MachineConfig, control string) []string {
 	// A kernel that faults ends the machine, which fails the scenario at once. That
 	// a processor stands still for long, however, happens under emulation.
 	cmdline := "console=ttyS0 loglevel=4 panic=-1 oops=panic net.ifnames=0 rcupdate.rcu_cpu_stall_suppress=1 nosoftlockup mitigations=off"
+	if c.Boot != "" {
+		cmdline += " rbd.boot=" + c.Boot + " TERM=dumb"
+	}
 	args := []string{"-accel", "tcg,thread=multi", "-cpu", "max,la57=off"}
 	if os.Getenv("RBD_VM_ACCEL") == "kvm" {
 		args = []string{"-accel", "kvm", "-cpu", "host"}
@@ -35,7 +41,7 @@ func (l *Lab) qemuArgs(c MachineConfig, control string) []string {
 		cmdline += " rbd.shell"
 		args = append(args, "-serial", "mon:stdio")
 	} else {
-		args = append(args, "-monitor", "none", "-serial", "file:"+comma(filepath.Join(l.Dir, c.Name+".console")),
+		args = append(args, "-monitor", "none", "-serial", "file:"+comma(l.console(c.Name)),
 			"-device", "virtio-serial-pci", "-chardev", "socket,id=agent,path="+comma(control),
 			"-device", "virtserialport,chardev=agent,name=agent")
 	}
@@ -61,6 +67,9 @@ func share(tag, dir string, readOnly bool) []string {
 
 // comma doubles commas, as QEMU's options want it.
 func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+// console is the file with what a machine wrote to its serial console.
+func (l *Lab) console(name string) string { return filepath.Join(l.Dir, name+".console") }
 
 // wire is the socket where a machine gets its network packets. It does not matter
 // which of two machines comes first.

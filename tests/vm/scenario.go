@@ -29,6 +29,10 @@ type Scenario struct {
 	Fabric string
 	// Short: it is part of a short run ("short: yes").
 	Short bool
+	// Boot names a folder of scenarios/ whose files are put over those of the machine
+	// ("boot:"). The machine is then the scenario's own, and booted by systemd: twice,
+	// with PHASE=1 and 2, and shut down both times.
+	Boot string
 	// Timeout bounds the script ("timeout:", a Go duration).
 	Timeout time.Duration
 	// Expected matches kernel messages that belong to this scenario although they
@@ -106,6 +110,9 @@ func readScenario(file string) (s Scenario, fabrics []string, err error) {
 	if s.Title == "" || s.Host == "" || s.Target == "" {
 		return s, nil, fmt.Errorf("the head must have a title, host: and target")
 	}
+	if s.Boot != "" && (s.Machines != 1 || len(fabrics) > 0) {
+		return s, nil, fmt.Errorf("boot: is for one machine and no other fabrics")
+	}
 	for _, f := range fabrics {
 		if f != "rxe" && f != "siw" {
 			return s, nil, fmt.Errorf("fabrics: %q is neither rxe nor siw", f)
@@ -128,6 +135,8 @@ func (s *Scenario) set(key, value string) (err error) {
 		if s.Short = value == "yes"; !s.Short {
 			err = fmt.Errorf("short: %q is not yes", value)
 		}
+	case "boot":
+		s.Boot = value
 	case "timeout":
 		s.Timeout, err = time.ParseDuration(value)
 	case "kernel-log":

@@ -45,6 +45,7 @@ func TestReadScenario(t *testing.T) {
 		"three machines":  "# T\n# host: A\n# target: B\n# machines: 3\n",
 		"short or not":    "# T\n# host: A\n# target: B\n# short: rather\n",
 		"no such fabric":  "# T\n# host: A\n# target: B\n# fabrics: roce\n",
+		"boot of two":     "# T\n# host: A\n# target: B\n# machines: 2\n# boot: some.d\n",
 		"bad time":        "# T\n# host: A\n# target: B\n# timeout: soon\n",
 	} {
 		if s, _, err := readScenario(write(t, bad)); err == nil {

@@ -22,7 +22,7 @@ import (
 // tools are what the runner and the scenarios need from the host.
 var tools = []string{"qemu-system-x86_64", "apt-get", "dpkg", "depmod", "modprobe", "xz", "make", "gcc",
 	"nvme", "rdma", "fio", "jq", "tc", "ip", "mke2fs", "qemu-io", "nbdinfo", "nbdcopy", "python3",
-	"mkfs.xfs", "sfdisk", "nbd-client", "nbdkit", "udevadm"}
+	"mkfs.xfs", "sfdisk", "nbd-client", "nbdkit", "udevadm", "systemctl", "e2fsck"}
 
 // TestVM runs every scenario in a virtual machine. It protects the claim that both
 // programs speak the standard: the peer is the kernel's own host or target.
@@ -151,6 +151,13 @@ func (r *runner) run(t *testing.T, s Scenario) {
 		}
 		r.results.add(Outcome{Scenario: s, Kernel: r.lab.Kernel.Version, Passed: passed})
 	}()
+	if s.Boot != "" {
+		if trouble := r.runBooted(s, log); trouble != "" {
+			t.Errorf("%s\nlog: %s", trouble, log.Name())
+		}
+		passed = !t.Failed()
+		return
+	}
 	machines := r.boot(t, s)
 	booted := time.Since(start)
 	results := make([]string, len(machines))
@@ -225,13 +232,14 @@ func (r *runner) killAll() {
 	}
 }
 
-// runIn runs the scenario in one machine, and returns what went wrong.
-func (r *runner) runIn(m *Machine, s Scenario, log io.Writer) string {
+// runIn runs the scenario in one machine, with more in its environment, and returns
+// what went wrong.
+func (r *runner) runIn(m *Machine, s Scenario, log io.Writer, env ...string) string {
 	role, _, _ := strings.Cut(m.config.Name, "-")
 	var tail tail
 	res, err := m.Run(control.Request{
 		Argv:    []string{"/bin/bash", "/vm/scenarios/" + s.Script},
-		Env:     []string{"ROLE=" + role, "SCENARIO=" + s.Name, "FABRIC=" + s.Fabric, fmt.Sprintf("PATIENCE=%d", r.patience)},
+		Env:     append(env, "ROLE="+role, "SCENARIO="+s.Name, "FABRIC="+s.Fabric, fmt.Sprintf("PATIENCE=%d", r.patience)),
 		Timeout: s.Timeout * r.patience,
 	}, io.MultiWriter(log, &tail))
 	if err != nil {

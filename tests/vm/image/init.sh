@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # The guest's first program: mounts the host's files under an overlay, makes them
 # the root, and hands over to the agent, or to a shell if the kernel's command line
-# has rbd.shell.
+# has rbd.shell, or to systemd if it has rbd.boot=FOLDER.
 /bin/busybox --install -s /bin
 mount -t proc none /proc
 mount -t sysfs none /sys
@@ -39,7 +39,12 @@ cp /r/vm/bin/* /r/usr/local/bin/
 
 shell=
 grep -q rbd.shell /proc/cmdline && shell=1
+boot=$(sed -n 's/.* rbd.boot=\([^ ]*\).*/\1/p' /proc/cmdline)
 umount /proc /sys
+if [ -n "$boot" ]; then
+	chroot /r /bin/bash /vm/scenarios/lib/boot.sh "/vm/scenarios/$boot" || give_up "no root for systemd"
+	exec switch_root /r /lib/systemd/systemd
+fi
 # The shell stays the first program, because it reaps the processes left behind.
 if [ -n "$shell" ]; then
 	run='export TERM=${TERM:-linux}; cd /vm/scenarios; setsid -c bash --rcfile /vm/scenarios/lib/interactive.sh -i </dev/ttyS0 >/dev/ttyS0 2>&1'
