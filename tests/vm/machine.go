@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,9 +37,23 @@ type Machine struct {
 	KernelVersion string
 }
 
-// Boot starts a machine and waits for its agent. The machine is killed when ctx is
-// done, and when the calling process ends.
+// emulationFault is on the console when an emulated processor has run into the
+// breakpoint that another one just then put there to replace an instruction
+// (text_poke_bp of the kernel): one boot of a hundred ends so.
+const emulationFault = "Oops: int3"
+
+// Boot starts a machine and waits for its agent, and does so once more after a fault
+// of the emulation. The machine is killed when ctx is done, and when the calling
+// process ends.
 func (l *Lab) Boot(ctx context.Context, c MachineConfig) (*Machine, error) {
+	m, err := l.boot(ctx, c)
+	if err != nil && strings.Contains(err.Error(), emulationFault) {
+		m, err = l.boot(ctx, c)
+	}
+	return m, err
+}
+
+func (l *Lab) boot(ctx context.Context, c MachineConfig) (*Machine, error) {
 	socket := filepath.Join(l.Dir, c.Name+".agent")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
