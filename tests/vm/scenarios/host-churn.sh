@@ -9,10 +9,15 @@ exports=()
 for i in 1 2 3 4 5; do exports+=(-e "ram:4M,nqn=nqn.2026-11.io.rbd:s$i"); done
 rbd_target "${exports[@]}"
 
-# cycles NUMBER NQN: does what nvme connect and nvme disconnect do, without starting them
+# cycles NUMBER NQN: does what nvme connect and nvme disconnect do, without starting them.
+create() {
+	echo "transport=rdma,traddr=$rbd_addr,trsvcid=4420,nqn=$1,hostnqn=$hostnqn,hostid=$hostid,nr_io_queues=1,queue_size=32" >/dev/nvme-fabrics
+}
 cycles() {
 	for _ in $(seq "$1"); do
-		echo "transport=rdma,traddr=$rbd_addr,trsvcid=4420,nqn=$2,hostnqn=$hostnqn,hostid=$hostid,nr_io_queues=1,queue_size=32" >/dev/nvme-fabrics
+		# Where siw is the side that accepts, it can overlook what comes at once (see
+		# docs/interop.md): the Connect command gets no answer then.
+		create "$2" || { [ "$FABRIC" = siw ] && create "$2"; }
 		echo 1 >"/sys/class/nvme/$(controller "$2")/delete_controller"
 	done
 }
@@ -39,7 +44,7 @@ sleep 0.5
 step "now $(rss) KiB, $(fds) file descriptors"
 [ "$(fds)" -le "$fds0" ] || fail "file descriptors: $fds0, then $(fds)"
 [ "$(rss)" -le $((rss0 + 8192)) ] || fail "memory: $rss0 KiB, then $(rss) KiB"
-equal "$(grep -c 'host connected' "$work/target.err")" 200 "the number of connections"
+equal "$(grep -c 'host connected.*subsystem=nqn.2026-11.io.rbd:s' "$work/target.err")" 200 "the number of connections"
 step "goroutines, as SIGQUIT tells them"
 kill -QUIT "${pid[target]}"
 eventually 10 gone "${pid[target]}"
