@@ -148,7 +148,7 @@ func (f *File) setup(opts FileOptions) error {
 
 // setupWriting takes the lock and opens the file descriptions for FUA writes.
 func (f *File) setupWriting(st *unix.Stat_t) error {
-	if err := unix.Flock(f.fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lock(f.fd, f.block); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return fmt.Errorf("open %s: another program has it open for export and locked it; export it there only, or with ro here", f.path)
 		}

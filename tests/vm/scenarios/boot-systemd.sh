@@ -5,7 +5,7 @@
 # host: rbd-initiator
 # target: rbd-target
 # boot: boot-systemd.d
-# timeout: 4m
+# timeout: 8m
 . "$(dirname "$0")/lib/common.sh"
 link() { echo "/dev/disk/by-id/rbd-nqn.2026-11.io.rbd:$1.img-1"; }
 
@@ -25,7 +25,7 @@ in_order() {
 }
 
 step "wait for the end of the boot"
-eventually 80 eval 'systemctl is-system-running | grep -qxE "running|degraded"'
+eventually 240 eval 'systemctl is-system-running | grep -qxE "running|degraded"'
 systemctl --no-pager --no-legend list-units --state=failed
 equal "$(systemctl is-system-running)" running "the system's state"
 

@@ -9,7 +9,7 @@ rbd_target -e "ram:640M,nqn=$nqn"
 attach initiator -n "$nqn" --nbd-device auto
 d=${dev[initiator]}
 step "the target has all memory of its disk"
-yes rbd | dd of="$d" bs=1M iflag=fullblock count=640 oflag=direct status=none
+dd if=/dev/zero of="$d" bs=1M count=640 oflag=direct status=none
 mkfs.ext4 -q -E nodiscard "$d"
 mkdir -p /mnt/a
 mount "$d" /mnt/a
