@@ -29,10 +29,10 @@ time.sleep(600)"
 eventually 60 grep -q full "$work/hog.out"
 step "a file of three times what is left: now $(available) KiB"
 scan() { awk '/^(pgscan_direct|pgsteal_kswapd|allocstall_normal) / { printf "%s %d  ", $1, $2 }' /proc/vmstat; }
-scan
+scan; echo
 fio --name=pressure --filename=/mnt/a/file --ioengine=psync --rw=write --bs=64k --size=480M --fallocate=none --end_fsync=1 \
 	--verify=crc32c --verify_fatal=1 --verify_state_save=0 --do_verify=1 >"$work/fio.out" 2>&1 || { cat "$work/fio.out"; fail "fio"; }
-scan
+scan; echo
 kill -0 "${pid[initiator]}" || fail "the initiator is gone"
 kill -0 "${pid[hog]}" || fail "what took the memory was killed: it was not short for long"
 kill_program hog

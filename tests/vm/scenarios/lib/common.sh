@@ -6,6 +6,11 @@ lib=$(dirname "${BASH_SOURCE[0]}")
 work=$(mktemp -d /tmp/scenario.XXXXXX) # gone with the machine
 undo=()
 
+# own_dmesg: what the kernel has logged since this scenario began; the machine is not its
+# own.
+begun=$(cut -d' ' -f1 /proc/uptime)
+own_dmesg() { dmesg | awk -F'[][ ]+' -v begun="$begun" '$2 + 0 >= begun'; }
+
 step() { printf '[%s] %s\n' "$(cut -d' ' -f1 /proc/uptime)" "$*"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 

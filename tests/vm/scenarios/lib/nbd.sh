@@ -53,10 +53,10 @@ no_nbd_trouble() {
 	stuck=$(awk '$3 == "D" { print $2 }' /proc/[0-9]*/stat 2>/dev/null || true)
 	[ -z "$stuck" ] || { sleep 2; stuck=$(awk '$3 == "D" { print $2 }' /proc/[0-9]*/stat 2>/dev/null || true); }
 	[ -z "$stuck" ] || fail "tasks in state D: $stuck"
-	if dmesg | grep -E 'Double reply|Unexpected reply|Wrong magic|Raced with timeout'; then
+	if own_dmesg | grep -E 'Double reply|Unexpected reply|Wrong magic|Raced with timeout'; then
 		fail "trouble in the kernel's log"
 	fi
-	[ "${1:-}" = errors ] || ! dmesg | grep -E "I/O error,? dev nbd" || fail "I/O errors in the kernel's log"
+	[ "${1:-}" = errors ] || ! own_dmesg | grep -E "I/O error,? dev nbd" || fail "I/O errors in the kernel's log"
 }
 
 # load NAME DISK OPTION...: fio writes, reads back and compares, again and again, in the
