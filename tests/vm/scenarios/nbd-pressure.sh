@@ -22,8 +22,7 @@ rest=$((160 << 10))
 step "of $(available) KiB, $rest are left"
 start hog python3 -c "
 import time
-b = bytearray(($(available) - $rest) << 10)
-for i in range(0, len(b), 4096): b[i] = 1
+b = b'r' * (($(available) - $rest) << 10)
 print('full', flush=True)
 time.sleep(600)"
 eventually 60 grep -q full "$work/hog.out"
