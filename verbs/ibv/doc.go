@@ -57,8 +57,9 @@
 // One goroutine takes the events of the connection manager (dispatch) and hands
 // them to the CMID or listener by a number that is never used twice. It never
 // waits. One goroutine a device takes asynchronous events, and one the kernel's
-// uevents. The first cause of an end counts: a failed request, a device that is gone, the peer's disconnect. On
-// InfiniBand and RoCE a peer whose QP has failed looks like one that disconnects.
+// uevents. The first cause of an end counts: a failed request, a device that is gone,
+// the peer's disconnect. On InfiniBand and RoCE a peer whose QP has failed looks like
+// one that disconnects.
 //
 //	cq.mu > qp.mu > cmid.mu, softQueue's         Provider.mu > device.mu
 //	cmid.calls, Provider.taking          calls of the library against destruction:

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,32 +30,29 @@ func (s system) verbsFile(device string) verbsFile {
 	if name == "" {
 		return verbsFile{}
 	}
-	f := verbsFile{dir: filepath.Join(s.sys, "class", "infiniband_verbs", name)}
-	var ok bool
-	if f.inode, ok = inode(f.dir); !ok {
+	dir := filepath.Join(s.sys, "class", "infiniband_verbs", name)
+	n, err := inode(dir)
+	if err != nil {
 		return verbsFile{}
 	}
-	return f
+	return verbsFile{dir: dir, inode: n}
 }
 
-// removed says that it is there no longer.
+// removed says that it is there no longer. What can't be asked is no reason to give up
+// a device.
 func (f verbsFile) removed() bool {
 	if f.dir == "" {
 		return false
 	}
-	n, ok := inode(f.dir)
-	return !ok || n != f.inode
+	n, err := inode(f.dir)
+	return errors.Is(err, unix.ENOENT) || err == nil && n != f.inode
 }
 
-// inode is the number of a folder; sysfs gives each object another one. It is not ok
-// if there is no such folder.
-func inode(dir string) (n uint64, ok bool) {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return 0, !errors.Is(err, os.ErrNotExist)
-	}
-	st, _ := info.Sys().(*syscall.Stat_t)
-	return st.Ino, true
+// inode is the number of a folder; sysfs gives each object another one.
+func inode(dir string) (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Stat(dir, &st)
+	return st.Ino, err
 }
 
 // kernelEvents is the multicast group of the kernel's uevents.

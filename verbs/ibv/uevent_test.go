@@ -42,6 +42,9 @@ func TestRemoveGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if (verbsFile{dir: filepath.Join(dir, "ibdev", "x"), inode: 1}).removed() { // ENOTDIR
+		t.Error("a device that can't be looked for looks removed")
+	}
 	if (system{sys: sys}).verbsFile("other0") != (verbsFile{}) || (verbsFile{}).removed() {
 		t.Error("a device without file must not look removed")
 	}
