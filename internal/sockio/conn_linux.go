@@ -20,16 +20,19 @@ var ErrWouldBlock = errors.New("operation would block")
 // MaxIovecs is how many iovecs one call takes (UIO_MAXIOV).
 const MaxIovecs = 1024
 
-// yieldAfter is after how many waits a reader lets the scheduler take note of it.
-// To the scheduler, a goroutine that goes from one system call to the next runs
-// all the time; after 10 ms it takes away the processor, and watches every 20 µs
-// for some time afterwards.
-const yieldAfter = 32
+// yieldAfter is how often a goroutine lets the scheduler take note of it. To the
+// scheduler, a goroutine that goes from one system call to the next runs all the
+// time; after 10 ms its monitor takes away the processor that such a goroutine has
+// in a system call, and then looks every 20 µs for others like it, which on a slow
+// machine costs more than the work.
+const yieldAfter = 4 * time.Millisecond
 
 // hotTime is how long a busy connection waits in a system call, a read in the one
 // that reads. That wait can't be interrupted, and occupies a thread and, for the
 // runtime, a processor; so after this time the wait goes on in the runtime's poller.
-const hotTime = 10 * time.Millisecond
+// The kernel rounds it up to its ticks of 1 to 10 ms. With yieldAfter it stays below
+// the monitor's 10 ms nearly always.
+const hotTime = 4 * time.Millisecond
 
 // NetConn is what a Conn is made of: *net.TCPConn or *net.UnixConn.
 type NetConn interface {
@@ -47,9 +50,10 @@ type Conn struct {
 
 // side is one direction: its system call, and its waits.
 type side struct {
-	msg   unix.Msghdr
-	poll  [1]unix.PollFd
-	waits int
+	msg  unix.Msghdr
+	poll [1]unix.PollFd
+	// yielded is when the goroutine of this side last let the scheduler run.
+	yielded time.Time
 	// hot: data moved since the last long wait, so that the next wait is made in a
 	// system call.
 	hot  bool
@@ -110,7 +114,6 @@ func (c *Conn) Readv(iov []unix.Iovec) (int, error) {
 		flags := unix.MSG_DONTWAIT
 		if c.r.hot && !c.r.stop.some() {
 			flags = 0
-			c.yield()
 		}
 		n, err := c.recv(iov, flags)
 		if !errors.Is(err, ErrWouldBlock) {
@@ -195,6 +198,7 @@ func (c *Conn) call(s *side, trap uintptr, iov []unix.Iovec, flags int) (int, un
 		return 0, 0, net.ErrClosed
 	}
 	defer c.fd.release()
+	s.yield()
 	s.msg.Iov = unsafe.SliceData(iov)
 	s.msg.SetIovlen(len(iov))
 	for {
@@ -218,12 +222,13 @@ func result(op string, errno unix.Errno) error {
 
 // WaitReadable waits until there is something to read, or the stream has ended.
 func (c *Conn) WaitReadable() error {
-	c.yield()
 	return c.wait(&c.r)
 }
 
-func (c *Conn) yield() {
-	if c.r.waits++; c.r.waits%yieldAfter == 0 {
+// yield lets the scheduler run if it is time.
+func (s *side) yield() {
+	if now := time.Now(); now.Sub(s.yielded) > yieldAfter {
+		s.yielded = now
 		runtime.Gosched()
 	}
 }
@@ -261,6 +266,7 @@ func (c *Conn) wait(s *side) error {
 
 // pollFor blocks the thread until the side is ready or the time is over.
 func (s *side) pollFor(t time.Duration) (ready bool, err error) {
+	s.yield()
 	n, err := unix.Poll(s.poll[:], int((t+time.Millisecond-1)/time.Millisecond))
 	if err != nil && !errors.Is(err, unix.EINTR) {
 		return false, fmt.Errorf("wait for a socket: %w", err)

@@ -32,9 +32,10 @@ func Usagef(format string, args ...any) error {
 }
 
 // minProcs is the least GOMAXPROCS. A goroutine that waits for a socket keeps its
-// processor for a while (see internal/sockio), so that two of them would occupy
-// all processors of a small machine.
-const minProcs = 4
+// processor for a while (see internal/sockio), and there are two for each busy I/O
+// queue. It is more than the threads that can run: with too few, the runtime's monitor
+// is busy with taking processors away.
+const minProcs = 16
 
 // Main runs the application with the process's arguments until it is done or
 // SIGINT or SIGTERM comes, and exits.
