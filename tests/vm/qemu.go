@@ -31,7 +31,9 @@ func (l *Lab) qemuArgs(c MachineConfig, control string) []string {
 	if c.Boot != "" {
 		cmdline += " rbd.boot=" + c.Boot + " TERM=dumb"
 	}
-	args := []string{"-accel", "tcg,thread=multi", "-cpu", "max,la57=off"}
+	// With ERMS the kernel copies and clears by "rep movsb" and "rep stosb", which the
+	// emulation does a byte at a time: a socket carries 180 MiB/s in place of 1160.
+	args := []string{"-accel", "tcg,thread=multi", "-cpu", "max,la57=off,erms=off"}
 	if os.Getenv("RBD_VM_ACCEL") == "kvm" {
 		args = []string{"-accel", "kvm", "-cpu", "host"}
 	}
