@@ -18,6 +18,12 @@ pair() {
 		kind=$FABRIC
 		scheme=rdma rbd_addr=$kernel_addr where=(env)
 	fi
+	wire
+	rdma_device "$kind" wire
+}
+
+# wire: what pair makes, without an RDMA device.
+wire() {
 	modprobe veth
 	ip netns add rbd
 	defer ip netns del rbd
@@ -28,7 +34,6 @@ pair() {
 	ip -n rbd link set lo up
 	ip -n rbd addr add $rbd_addr/24 dev wire
 	ip -n rbd link set wire up
-	rdma_device "$kind" wire
 }
 
 # rdma_device KIND INTERFACE

@@ -5,7 +5,7 @@
 
 # nbd_setup: the module, udev with our rule, and the wire to the namespace rbd.
 nbd_setup() {
-	pair_without_rdma
+	wire
 	# Not "ip netns exec", which copies the mounts that there are.
 	where=(nsenter --net=/run/netns/rbd)
 	modprobe nbd
@@ -15,19 +15,6 @@ nbd_setup() {
 		/lib/systemd/systemd-udevd --daemon 2>"$work/udev.err"
 	fi
 	udevadm control --reload
-}
-
-pair_without_rdma() {
-	modprobe veth
-	ip netns add rbd
-	defer ip netns del rbd
-	ip link add wire type veth peer name wire netns rbd
-	defer ip link del wire
-	ip addr add $kernel_addr/24 dev wire
-	ip link set wire up
-	ip -n rbd link set lo up
-	ip -n rbd addr add $rbd_addr/24 dev wire
-	ip -n rbd link set wire up
 }
 
 # attach NAME ARG...: rbd-initiator with a kernel device, which is ${dev[NAME]}.
