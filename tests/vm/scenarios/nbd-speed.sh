@@ -1,5 +1,5 @@
 # Throughput of a kernel device through our two programs against nbd-client on nbdkit's
-# memory in the same machine, two hops against one: it is not slower than 0.3 times.
+# memory in the same machine, two hops against one: it has not become much slower.
 # host: rbd-initiator
 # target: rbd-target
 . "$(dirname "$0")/lib/common.sh"
@@ -14,26 +14,42 @@ nbd-client -unix "$work/kit.sock" /dev/nbd9 -C 4 >/dev/null
 defer nbd-client -d /dev/nbd9
 theirs=/dev/nbd9
 
-# The aim is 0.8. On two idle emulated processors 0.48 (4 KiB reads), 0.63 (4 KiB
-# writes), 0.48 and 0.37 (1 MiB) were measured: there, each copy and each wake-up of the
-# second hop counts. The floor finds what has become much slower.
-floor=0.3
+# The aim is 0.8. On two idle emulated processors, where each copy and each wake-up of
+# the second hop counts, it is reached at 4 KiB and not at 1 MiB; docs/performance.md
+# has the figures. They differ by a quarter from run to run, and these floors are below.
+declare -A floor=([4k]=0.5 [1M]=0.3)
+rounds=3
 
-# measure DEVICE OPTION...: MiB/s
+# measure DEVICE OPTION...: KiB/s
 measure() {
 	local d=$1
 	shift
-	fio --name=speed --filename="$d" --allow_file_create=0 --ioengine=libaio --direct=1 --size=256M --time_based --runtime=5 --ramp_time=1 --output-format=json "$@" |
+	udevadm settle # it has a look at what was written
+	fio --name=speed --filename="$d" --allow_file_create=0 --ioengine=libaio --direct=1 --size=256M --time_based --runtime=3 --ramp_time=0.5 --output-format=json "$@" |
 		jq '[.jobs[0].read.bw, .jobs[0].write.bw] | max'
 }
-bad=0
-for kind in "--rw=randread --bs=4k --iodepth=32" "--rw=randwrite --bs=4k --iodepth=32" "--rw=read --bs=1M --iodepth=8" "--rw=write --bs=1M --iodepth=8"; do
-	# shellcheck disable=SC2086
-	a=$(measure "$ours" $kind) b=$(measure "$theirs" $kind)
-	printf '%-36s ours %8d KiB/s, nbdkit %8d KiB/s: %s\n' "$kind" "$a" "$b" "$(awk "BEGIN { printf \"%.2f\", $a / $b }")"
-	awk "BEGIN { exit !($a < $floor * $b) }" && bad=$((bad + 1))
+# Memory that was never written is not there yet.
+for d in "$ours" "$theirs"; do
+	dd if=/dev/zero of="$d" bs=1M count=256 oflag=direct status=none
 done
-[ $bad -eq 0 ] || fail "$bad of 4 are slower than $floor times nbdkit"
+bad=0
+for kind in "randread 4k 32" "randwrite 4k 32" "read 1M 8" "write 1M 8"; do
+	read -r rw bs depth <<<"$kind"
+	for ((i = 0; i < rounds; i++)); do
+		for d in "$ours" "$theirs"; do
+			measure "$d" --rw="$rw" --bs="$bs" --iodepth="$depth"
+		done
+	done | jq -sr --arg kind "$kind" --argjson floor "${floor[$bs]}" '
+		def median: sort | .[length / 2 | floor];
+		def hundredths: . * 100 | round / 100;
+		[range(0; length; 2) as $i | .[$i:$i + 2]] |
+		map(.[0] / .[1]) as $ratios |
+		"\($kind): ours \(map(.[0]) | median) KiB/s, nbdkit \(map(.[1]) | median) KiB/s:",
+		"  \($ratios | median | hundredths) times, of \($ratios | map(hundredths | tostring) | join(", "))",
+		if ($ratios | median) < $floor then "  below \($floor)" else empty end' | tee "$work/result"
+	! grep -q below "$work/result" || bad=$((bad + 1))
+done
+[ $bad -eq 0 ] || fail "$bad of 4 are below their floors"
 stop initiator
 stop target
 no_nbd_trouble
