@@ -99,7 +99,7 @@ func slowPeer(t *testing.T) *sockio.Conn {
 	}
 	t.Cleanup(func() {
 		c.Close()
-		_ = writer.Wait() // it ends by the signal of the pipe that is broken
+		_ = writer.Wait() // its next write fails
 	})
 	return c
 }

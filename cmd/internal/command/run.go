@@ -32,9 +32,8 @@ func Usagef(format string, args ...any) error {
 }
 
 // minProcs is the least GOMAXPROCS. A goroutine that waits for a socket keeps its
-// processor for a while (see internal/sockio), and there are two for each busy I/O
-// queue. It is more than the threads that can run: with too few, the runtime's monitor
-// is busy with taking processors away.
+// processor for a while (see internal/sockio), and the initiator has two for each busy
+// I/O queue. These are enough for eight queues.
 const minProcs = 16
 
 // Main runs the application with the process's arguments until it is done or
