@@ -29,10 +29,9 @@ const yieldAfter = 4 * time.Millisecond
 
 // hotTime is how long a busy connection waits in a system call, a read in the one
 // that reads. That wait can't be interrupted, and occupies a thread and, for the
-// runtime, a processor; so after this time the wait goes on in the runtime's poller.
-// The kernel rounds it up to its ticks of 1 to 10 ms. With yieldAfter it stays below
-// the monitor's 10 ms nearly always.
-const hotTime = 4 * time.Millisecond
+// runtime, a processor; so after this time the wait goes on in the runtime's poller,
+// for which memory is allocated.
+const hotTime = 10 * time.Millisecond
 
 // NetConn is what a Conn is made of: *net.TCPConn or *net.UnixConn.
 type NetConn interface {
