@@ -15,8 +15,8 @@ defer nbd-client -d /dev/nbd9
 theirs=/dev/nbd9
 
 # The aim is 0.8. On two idle emulated processors, where each copy and each wake-up of
-# the second hop counts, it is reached at 4 KiB and not at 1 MiB; docs/performance.md
-# has the figures. They differ by a quarter from run to run, and these floors are below.
+# the second hop counts, it is not reached: docs/performance.md has the figures. They
+# differ by a quarter from run to run, and these floors are below.
 declare -A floor=([4k]=0.5 [1M]=0.3)
 rounds=3
 
