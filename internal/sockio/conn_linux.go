@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"syscall"
 	"time"
 	"unsafe"
@@ -20,18 +19,10 @@ var ErrWouldBlock = errors.New("operation would block")
 // MaxIovecs is how many iovecs one call takes (UIO_MAXIOV).
 const MaxIovecs = 1024
 
-// yieldAfter is how often a goroutine lets the scheduler take note of it. To the
-// scheduler, a goroutine that goes from one system call to the next runs all the
-// time; after 10 ms its monitor takes away the processor that such a goroutine has
-// in a system call, and then looks every 20 µs for others like it, which on a slow
-// machine costs more than the work.
-const yieldAfter = 4 * time.Millisecond
-
 // hotTime is how long a busy connection waits in a system call, a read in the one
 // that reads. That wait can't be interrupted, and occupies a thread and, for the
-// runtime, a processor; so after this time the wait goes on in the runtime's poller,
-// for which memory is allocated.
-const hotTime = 10 * time.Millisecond
+// runtime, a processor; so after this time the wait goes on in the runtime's poller.
+const hotTime = 2 * time.Millisecond
 
 // NetConn is what a Conn is made of: *net.TCPConn or *net.UnixConn.
 type NetConn interface {
@@ -44,7 +35,6 @@ type Conn struct {
 	fd            descriptor
 	local, remote net.Addr
 	r, w          side
-	mode          blockingMode
 }
 
 // side is one direction: its system call, and its waits.
@@ -83,14 +73,10 @@ func New(c NetConn) (*Conn, error) {
 		return nil, fmt.Errorf("take over a socket: %w", err)
 	}
 	k.fd.fd = fd
-	k.r.park.mode, k.w.park.mode = &k.mode, &k.mode
-	k.fd.done = func() { k.r.park.close(); k.w.park.close() }
-	if err := k.r.park.reserve(fd); err != nil {
+	if err := errors.Join(k.r.open(fd, unix.POLLIN|unix.POLLRDHUP), k.w.open(fd, unix.POLLOUT)); err != nil {
 		k.Close()
-		return nil, err
+		return nil, fmt.Errorf("take over a socket: %w", err)
 	}
-	k.r.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
-	k.w.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
 	// This also takes the socket off the runtime's poller, which would wake for
 	// all that arrives.
 	if err := c.Close(); err != nil {
@@ -224,12 +210,10 @@ func (c *Conn) WaitReadable() error {
 	return c.wait(&c.r)
 }
 
-// yield lets the scheduler run if it is time.
-func (s *side) yield() {
-	if now := time.Now(); now.Sub(s.yielded) > yieldAfter {
-		s.yielded = now
-		runtime.Gosched()
-	}
+// open prepares the waits of a side, which are for events.
+func (s *side) open(fd int, events int16) error {
+	s.poll[0] = unix.PollFd{Fd: int32(fd), Events: events}
+	return s.park.open(fd, events)
 }
 
 // WaitWritable waits until the socket takes something, or is broken.
@@ -255,7 +239,10 @@ func (c *Conn) wait(s *side) error {
 			ready, err = s.pollFor(min(left, hotTime))
 			s.hot = ready
 		} else {
-			ready, err = s.park.wait(c.fd.fd, s.poll[0].Events, &s.stop, c.fd.closing)
+			ready, err = s.park.wait()
+		}
+		if err != nil && c.fd.closing() {
+			return net.ErrClosed
 		}
 		if ready || err != nil {
 			return err
@@ -285,8 +272,9 @@ func (c *Conn) setDeadline(s *side, t time.Time) error {
 		return net.ErrClosed
 	}
 	defer c.fd.release()
-	s.stop.set(t)
-	s.park.interrupt(&s.stop, false)
+	if err := s.park.setDeadline(t, s.stop.set); err != nil && !c.fd.closing() {
+		return fmt.Errorf("set deadline: %w", err)
+	}
 	return nil
 }
 
@@ -319,7 +307,7 @@ func (c *Conn) control(op string, f func(fd int) error) error {
 // net.ErrClosed.
 func (c *Conn) Close() error {
 	return c.fd.close(func() {
-		c.r.park.interrupt(&c.r.stop, true)
-		c.w.park.interrupt(&c.w.stop, true)
+		c.r.park.close()
+		c.w.park.close()
 	})
 }

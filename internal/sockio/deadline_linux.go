@@ -40,11 +40,3 @@ func (d *deadline) left() (time.Duration, error) {
 	}
 	return left, nil
 }
-
-// time is the deadline as package os wants it.
-func (d *deadline) time() (t time.Time) {
-	if at := d.at.Load(); at != nil {
-		t = *at
-	}
-	return t
-}

@@ -12,7 +12,6 @@ import (
 // given away while a system call may still use it.
 type descriptor struct {
 	fd   int
-	done func()       // called when the descriptor has been freed
 	refs atomic.Int64 // users, plus closedBit once nobody new may come
 }
 
@@ -64,5 +63,4 @@ func (d *descriptor) free() {
 	if err := unix.Close(d.fd); err != nil {
 		panic(fmt.Sprintf("sockio: close descriptor %d: %v", d.fd, err))
 	}
-	d.done()
 }

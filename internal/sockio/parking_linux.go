@@ -5,132 +5,113 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// parking is a wait in the runtime's poller. A duplicate of the descriptor is given
-// to the poller for the time of the wait only: the poller would wake for all that
-// arrives otherwise.
+// parking is a wait in the runtime's poller that allocates nothing. The poller does
+// not know the socket, since it would wake for all that arrives: it knows an epoll
+// instance, which reports the socket once, and only if it has been armed for it.
+//
+// All descriptors are there from the start: a process that is out of them can still
+// wait for the connections that it has.
 type parking struct {
-	mode *blockingMode // of the socket
-	mu   sync.Mutex
-	file *os.File // while somebody waits
-	// spare is the duplicate for the next wait, taken in advance: a process that is
-	// out of descriptors can still wait for those that it has. 0 is none.
-	spare int
+	fd     int   // the socket
+	events int16 // that are waited for: POLLIN or POLLOUT and what goes with it
+
+	mu    sync.Mutex // orders the deadlines
+	epoll *os.File   // the epoll instance
+	raw   syscall.RawConn
+
+	// These belong to the one who waits.
+	armed  bool // the instance will report the socket
+	ready  bool // the socket has been reported
+	err    error
+	look   func(epoll uintptr) bool
+	disarm func(epoll uintptr)
+	found  [1]unix.EpollEvent
 }
 
-// blockingMode is whether calls on the socket block unless they say otherwise. It
-// belongs to the socket, not to a descriptor: both sides and their duplicates share it.
-// The poller takes no descriptor that blocks, so that the socket must not while a side
-// is parked.
-type blockingMode struct {
-	mu     sync.Mutex
-	parked int // sides
-}
-
-// file makes fd one that waits in the poller. Who has it calls left afterwards.
-func (m *blockingMode) file(fd int) (*os.File, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return nil, err
+// open makes the epoll instance for a socket.
+func (p *parking) open(fd int, events int16) error {
+	p.fd, p.events = fd, events
+	p.look, p.disarm = p.lookAt, p.disarmAt
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
 	}
-	m.parked++
-	return os.NewFile(uintptr(fd), "socket"), nil
-}
-
-// left makes the socket block again when no side is parked.
-func (m *blockingMode) left(fd int) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.parked--; m.parked > 0 {
-		return nil
+	if err := errors.Join(unix.SetNonblock(epoll, true), p.control(epoll, unix.EPOLL_CTL_ADD, 0)); err != nil {
+		_ = unix.Close(epoll)
+		return err
 	}
-	return unix.SetNonblock(fd, false)
+	p.epoll = os.NewFile(uintptr(epoll), "epoll") // nonblocking, and so in the poller
+	p.raw, err = p.epoll.SyscallConn()
+	return err
 }
 
-// reserve makes the duplicate for the next wait.
-func (p *parking) reserve(fd int) (err error) {
-	if p.spare, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
-		p.spare = 0
-		return fmt.Errorf("wait for a socket: %w", err)
-	}
-	return nil
+// control says for which events the instance reports the socket, once. Broken
+// connections are always among them.
+func (p *parking) control(epoll, op int, events int16) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLONESHOT | uint32(uint16(events))} // as in poll(2)
+	return unix.EpollCtl(epoll, op, p.fd, &ev)
 }
 
-// close frees what is left when nobody waits any more.
+// close ends the wait in progress, and all that follow.
 func (p *parking) close() {
-	if p.spare != 0 {
-		_ = unix.Close(p.spare)
+	if p.epoll != nil {
+		_ = p.epoll.Close()
 	}
 }
 
-// wait waits until one of the events, the deadline, or closing, which interrupt
-// tells of. ready is false if it was interrupted.
-func (p *parking) wait(fd int, events int16, stop *deadline, closing func() bool) (ready bool, err error) {
-	if p.spare == 0 {
-		if err := p.reserve(fd); err != nil {
-			return false, err
+// wait waits until one of the events, the deadline, or close, which is an error. ready
+// is false after the deadline. The caller holds the socket's descriptor.
+func (p *parking) wait() (ready bool, err error) {
+	p.ready, p.err = false, nil
+	err = p.raw.Read(p.look)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+		if p.armed {
+			err = p.raw.Control(p.disarm)
 		}
 	}
-	// Calls that must not wait say so themselves, and those that may wait come here
-	// when they can't.
-	f, err := p.mode.file(p.spare)
-	if err != nil {
+	if err = errors.Join(err, p.err); err != nil {
 		return false, fmt.Errorf("wait for a socket: %w", err)
 	}
-	p.spare = 0
-	defer func() {
-		p.mu.Lock()
-		p.file = nil
-		p.mu.Unlock()
-		err = errors.Join(err, p.mode.left(fd), f.Close())
-		_ = p.reserve(fd) // else the next wait tries again
-	}()
-	p.mu.Lock()
-	p.file = f
-	p.set(stop, closing())
-	p.mu.Unlock()
-	rc, err := f.SyscallConn()
-	if err != nil {
-		return false, fmt.Errorf("wait for a socket: %w", err)
-	}
-	look := func(fd uintptr) bool {
-		fds := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
-		n, err := unix.Poll(fds[:], 0)
-		ready = n > 0 || err != nil && !errors.Is(err, unix.EINTR) // a broken one shows in the call that follows
-		return ready
-	}
-	if events&unix.POLLIN != 0 {
-		err = rc.Read(look)
-	} else {
-		err = rc.Write(look)
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) { // or an interruption
-		err = nil
-	}
-	return ready, err
+	return p.ready, nil
 }
 
-// interrupt tells the wait in progress that the deadline has changed, or that the
-// descriptor is being closed.
-func (p *parking) interrupt(stop *deadline, closing bool) {
+// lookAt is called by the poller, first before it waits and then whenever the instance
+// may have something to report, and says whether the wait is over.
+func (p *parking) lookAt(epoll uintptr) bool {
+	if !p.armed {
+		if p.err = p.control(int(epoll), unix.EPOLL_CTL_MOD, p.events); p.err != nil {
+			return true
+		}
+		p.armed = true
+	}
+	n, err := unix.EpollWait(int(epoll), p.found[:], 0)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.EpollWait(int(epoll), p.found[:], 0)
+	}
+	p.ready, p.err = n > 0, err
+	p.armed = !p.ready
+	return p.ready || err != nil
+}
+
+// disarmAt takes back what a wait without success has asked for: the poller would be
+// woken by all that arrives until somebody looks.
+func (p *parking) disarmAt(epoll uintptr) {
+	p.err = p.control(int(epoll), unix.EPOLL_CTL_MOD, 0)
+	p.armed = p.err != nil
+}
+
+// setDeadline ends waits at t, also the one in progress; set makes it known to the
+// side's calls at the same time.
+func (p *parking) setDeadline(t time.Time, set func(time.Time)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.file != nil {
-		p.set(stop, closing)
-	}
-}
-
-// set gives the poller its deadline. The caller holds mu.
-func (p *parking) set(stop *deadline, closing bool) {
-	t := stop.time()
-	if closing {
-		t = time.Unix(1, 0)
-	}
-	// It can't fail: the file is open, and in the poller.
-	_ = p.file.SetDeadline(t)
+	set(t)
+	return p.epoll.SetReadDeadline(t)
 }
