@@ -41,8 +41,9 @@ type Conn struct {
 type side struct {
 	msg  unix.Msghdr
 	poll [1]unix.PollFd
-	// yielded is when the goroutine of this side last let the scheduler run.
-	yielded time.Time
+	// yielded is when the goroutine of this side last let the scheduler run, and slice
+	// when it last let others have its processor.
+	yielded, slice time.Time
 	// hot: data moved since the last long wait, so that the next wait is made in a
 	// system call.
 	hot  bool
@@ -240,6 +241,8 @@ func (c *Conn) wait(s *side) error {
 			s.hot = ready
 		} else {
 			ready, err = s.park.wait()
+			s.slice = time.Now() // others had the processor
+			s.yielded = s.slice
 		}
 		if err != nil && c.fd.closing() {
 			return net.ErrClosed
