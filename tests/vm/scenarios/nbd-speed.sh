@@ -1,6 +1,6 @@
 # Throughput of a kernel device through our two programs against nbd-client on nbdkit's
 # memory in the same machine: against one hop it has not become much slower, and
-# against two, the second of which only copies, it is not slower.
+# it keeps near one with a second hop that only copies.
 # host: rbd-initiator
 # target: rbd-target
 . "$(dirname "$0")/lib/common.sh"
