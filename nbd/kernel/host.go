@@ -103,27 +103,6 @@ func permission(err error) error {
 	return err
 }
 
-// tune sets what the kernel's defaults make slow: requests of up to a whole
-// transfer (the default is 128 KiB), no more zeroing or trimming at once than ends
-// in time, and no I/O scheduler, for the order is decided at the other end.
-func (h *Host) tune(d Device, maxTransfer uint32, maxTrim uint64) {
-	for _, s := range []struct {
-		file, value string
-	}{
-		{"max_sectors_kb", fmt.Sprint(maxTransfer >> 10)},
-		{"discard_max_bytes", fmt.Sprint(maxTrim)},
-		{"scheduler", "none"},
-	} {
-		if s.value == "0" {
-			continue
-		}
-		path := filepath.Join(h.sysfs(d), "queue", s.file)
-		if err := os.WriteFile(path, []byte(s.value), 0); err != nil {
-			h.log.Debug("setting of the block layer refused", "file", path, "value", s.value, "err", err)
-		}
-	}
-}
-
 // ScanPartitions opens the device, which makes the kernel look for partitions.
 func (h *Host) ScanPartitions(d Device) error {
 	f, err := os.Open(filepath.Join(h.Root, d.Path()))

@@ -45,5 +45,33 @@ exec {held}<&-
 initiator disconnect -d "$d"
 [ ! -e "/sys/block/${d#/dev/}/pid" ] || fail "the device is still connected"
 equal "$(initiator list -o json)" "[]" "the list"
+
+step "killed while the kernel looks for partitions: the others do not wait for that"
+attach initiator -n "$nqn" --nbd-device auto --nbd-timeout 30
+d=${dev[initiator]}
+exec {held}<"$d"
+kill -STOP "${pid[target]}"
+blockdev --rereadpt "$d" & # nobody can open the device as long as this waits
+looking=$!
+eventually 10 eval "awk '{ exit !\$9 }' /sys/block/${d#/dev/}/stat" # its read
+kill -KILL "${pid[initiator]}"
+wait "${pid[initiator]}" || true
+kill -CONT "${pid[target]}"
+while kill -0 $looking 2>/dev/null; do
+	dd iflag=direct bs=4096 skip=1 count=1 status=none <&$held >/dev/null && echo $SECONDS
+	sleep 0.5
+done >"$work/reads" &
+reading=$!
+began=$SECONDS
+PATIENCE=$((4 * ${PATIENCE:-1})) attach initiator -n "$nqn" --nbd-device auto --nbd-timeout 30
+equal "${dev[initiator]}" "$d" "the device that was taken over"
+wait $looking || fail "the kernel has not found partitions or none"
+echo "that took $((SECONDS - began)) s"
+wait $reading
+exec {held}<&-
+gap=$(awk -v last=$began '{ if ($1 - last > gap) gap = $1 - last; last = $1 } END { print gap + 0 }' "$work/reads")
+echo "$(wc -l <"$work/reads") reads meanwhile, at most $gap s between two"
+[ "$(wc -l <"$work/reads")" -gt 2 ] && [ "$gap" -lt $((12 * ${PATIENCE:-1})) ] || fail "reads had to wait"
+stop initiator
 stop target
 no_nbd_trouble
