@@ -67,6 +67,8 @@ type kernelDisk struct {
 	ns         *initiator.Namespace
 	attachment *kernel.Attachment
 	conns      int
+	// settleTime bounds the wait for the kernel's look for partitions, and for udev.
+	settleTime time.Duration
 }
 
 // kernelDisks attaches namespaces to kernel devices.
@@ -108,25 +110,27 @@ func (k *kernelDisks) attachAll(ctrl *initiator.Controller, server *nbd.Server, 
 		disks = nil
 	}()
 	for i, ns := range list {
-		a, err := k.attach(server, exports[i], ctrl.NQN(), ns, before)
+		d, err := k.attach(server, exports[i], ctrl.NQN(), ns, before)
 		if err != nil {
 			return disks, err
 		}
-		disks = append(disks, &kernelDisk{nsid: ns.NSID(), ns: ns, attachment: a, conns: k.conns})
+		disks = append(disks, d)
 	}
 	return disks, nil
 }
 
 // attach attaches one namespace. A device that a dead process has left behind with
 // the same disk is taken over.
-func (k *kernelDisks) attach(server *nbd.Server, e nbd.Export, nqn string, ns *initiator.Namespace, before []registry.Entry) (*kernel.Attachment, error) {
+func (k *kernelDisks) attach(server *nbd.Server, e nbd.Export, nqn string, ns *initiator.Namespace, before []registry.Entry) (*kernelDisk, error) {
+	d := &kernelDisk{nsid: ns.NSID(), ns: ns, conns: k.conns, settleTime: settleTime}
 	id := identifier(nqn, ns.NSID())
 	left, found, err := k.host.Find(id)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return k.host.Attach(server, e, k.options(id))
+		d.attachment, err = k.host.Attach(server, e, k.options(id))
+		return d, err
 	}
 	detach := "rbd-initiator disconnect -d " + left.Path()
 	if k.choice.index != kernel.AnyDevice && k.choice.index != left.Index {
@@ -143,7 +147,11 @@ func (k *kernelDisks) attach(server *nbd.Server, e nbd.Export, nqn string, ns *i
 		}
 	}
 	k.log.Info("taking over the device of a process that has died", "device", left.Path(), "disk", id)
-	return k.host.TakeOver(server, e, left, k.options(id))
+	d.attachment, err = k.host.TakeOver(server, e, left, k.options(id))
+	// Somebody may be looking for partitions already, whose read the dead process has
+	// not answered: the kernel sends it again when its time is over.
+	d.settleTime += k.requestTimeout
+	return d, err
 }
 
 // giveUp ends what nobody uses. A device that is in use is left behind: it waits for

@@ -74,7 +74,7 @@ func (s *session) attachDevices(ctx context.Context, server *nbd.Server) error {
 	for _, d := range disks {
 		dev, err := d.attachment.Device()
 		if err == nil {
-			err = settler.settle(ctx, s.kernel.host, dev)
+			err = settler.settle(ctx, s.kernel.host, dev, d.settleTime)
 		}
 		if err != nil {
 			return err

@@ -15,7 +15,8 @@ import (
 	"rbd/nbd/kernel"
 )
 
-// settleTime bounds the wait for udev.
+// settleTime bounds the wait for a new device: the kernel looks for partitions, and
+// udev at what it has found.
 const settleTime = 20 * time.Second
 
 // udevDelay is how long udev may take to notice an event, where it can't be heard.
@@ -56,9 +57,10 @@ func (s *settler) close() {
 }
 
 // settle makes the kernel look for partitions, and udev at the device and them. It
-// returns when they have.
-func (s *settler) settle(ctx context.Context, host *kernel.Host, d kernel.Device) error {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+// returns when they have. The kernel must have in the given time; udev is not waited
+// for any longer then.
+func (s *settler) settle(ctx context.Context, host *kernel.Host, d kernel.Device, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	scanned := make(chan error, 1)
 	go func() { scanned <- host.ScanPartitions(d) }() // it reads from the disk
@@ -79,10 +81,13 @@ func (s *settler) settle(ctx context.Context, host *kernel.Host, d kernel.Device
 	}
 	err := s.wait(ctx, mark)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("udev has not done with the device in time; going on without", "device", d.Path(), "waited", settleTime)
+		s.log.Warn("udev has not done with the device in time; going on without", "device", d.Path(), "waited", within)
 		return nil
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("wait for udev to look at %s: %w", d.Path(), err)
+	}
+	return nil
 }
 
 // wait waits until udev has done with the event that has the mark.
