@@ -58,6 +58,9 @@ func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Wri
 		return ExitDone
 	}
 	line := strings.Join(strings.Fields(err.Error()), " ")
+	if ctx.Err() != nil { // say what has ended it
+		line = strings.ReplaceAll(line, context.Canceled.Error(), context.Cause(ctx).Error())
+	}
 	if usage := (*UsageError)(nil); errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "%s: %s; see '%s --help'\n", app.Name, line, app.Name)
 		return ExitUsage

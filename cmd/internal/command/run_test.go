@@ -63,6 +63,18 @@ func TestCommasStay(t *testing.T) {
 	}
 }
 
+// Who ends the program is told by its last line that it was that.
+func TestEndedBySignal(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("terminated signal received"))
+	var errs bytes.Buffer
+	waits := app(func(c *cli.Context) error { return fmt.Errorf("wait for udev: %w", c.Context.Err()) })
+	code := command.Run(ctx, waits, []string{"rbd-x", "do"}, &bytes.Buffer{}, &errs)
+	if want := "rbd-x: wait for udev: terminated signal received\n"; code != command.ExitFailed || errs.String() != want {
+		t.Errorf("exit %d, %q, want %q", code, errs.String(), want)
+	}
+}
+
 // Help is a result, not an error.
 func TestHelp(t *testing.T) {
 	var out, errs bytes.Buffer
