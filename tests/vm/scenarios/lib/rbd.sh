@@ -17,7 +17,7 @@ start() {
 	defer kill_program "$name"
 	eventually 20 started "$name"
 }
-started() { [ -s "$work/$1.out" ] || ! kill -0 "${pid[$1]}" 2>/dev/null; }
+started() { [ -s "$work/$1.out" ] || gone "${pid[$1]}"; }
 kill_program() { ! kill -0 "${pid[$1]}" 2>/dev/null || { kill -KILL "${pid[$1]}"; wait "${pid[$1]}" 2>/dev/null || true; }; }
 
 # stop NAME: asks the program to end, which it must do cleanly and soon.
