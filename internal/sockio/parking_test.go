@@ -180,8 +180,7 @@ func TestArrivalsWakeNobody(t *testing.T) {
 	if got := switches(t) - before; got > messages/4 {
 		t.Errorf("threads have waited %d times during %d messages", got, messages)
 	}
-	var err error
-	if _, err = a.TryReadv(in); !errors.Is(err, sockio.ErrWouldBlock) {
+	if _, err := a.TryReadv(in); !errors.Is(err, sockio.ErrWouldBlock) {
 		t.Fatalf("read: %v", err)
 	}
 }

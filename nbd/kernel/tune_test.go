@@ -30,11 +30,6 @@ func TestTune(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for _, other := range []string{"max_sectors_kb", "discard_max_bytes", "scheduler"} {
-			if err := os.WriteFile(filepath.Join(filepath.Dir(path), other), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
 		if err := os.WriteFile(path, []byte(c.before), 0o644); err != nil {
 			t.Fatal(err)
 		}
