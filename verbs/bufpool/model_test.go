@@ -2,6 +2,7 @@ package bufpool
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -10,7 +11,7 @@ import (
 )
 
 // model is the simplest allocator that keeps the same promises: a map of units,
-// and a line. Where a block goes is the pool's choice; whether there is one is
+// and lines. Where a block goes is the pool's choice; whether there is one is
 // not, as buddies that are free are always joined.
 type model struct {
 	t     *rapid.T
@@ -18,16 +19,26 @@ type model struct {
 	base  uint64
 	taken []bool // by unit
 	lent  []*loan
-	line  []*loan // those who wait, first come first
+	users []*user // the first is the pool itself
+	turns []*user // those with a line, in the order in which they are served
+	stuck bool    // the first of them finds no block
 	ready []*loan // whose Ready was called, in this order, since the last check
 	tag   byte
 }
 
+// user is an account.
+type user struct {
+	a    *Account
+	line []*loan // those who wait, first come first
+	held int
+}
+
 // loan is a block that is lent, or waited for.
 type loan struct {
-	w   Waiter
-	n   int
-	tag byte
+	user *user
+	w    Waiter
+	n    int
+	tag  byte
 }
 
 // units is the size of the block for n bytes.
@@ -78,6 +89,39 @@ func (m *model) lend(l *loan) {
 	l.tag = m.tag
 	fill(b.Data[:cap(b.Data)], l.tag)
 	m.lent = append(m.lent, l)
+	l.user.held += size
+}
+
+// may tells whether a user's share allows a block of n bytes.
+func (m *model) may(u *user, n int) bool {
+	return u == m.users[0] || u.held == 0 || 2*(u.held+units(n)*MinBlock) <= m.free()
+}
+
+func (m *model) free() int {
+	free := 0
+	for _, t := range m.taken {
+		if !t {
+			free += MinBlock
+		}
+	}
+	return free
+}
+
+// next is the user who is served next; nil if nobody can be.
+func (m *model) next() *user {
+	for i, u := range m.turns {
+		n := u.line[0].n
+		if !m.may(u, n) {
+			continue
+		}
+		// Those before u are over their share, and have had their turn.
+		m.turns = slices.Concat(m.turns[i:], m.turns[:i])
+		if m.stuck = !m.hasRoom(n); m.stuck {
+			return nil
+		}
+		return u
+	}
+	return nil
 }
 
 func fill(b []byte, c byte) {
@@ -87,31 +131,35 @@ func fill(b []byte, c byte) {
 }
 
 // settle checks those who were served by the last call, and that nobody waits
-// who could be.
+// who could be served.
 func (m *model) settle() {
-	for _, l := range m.ready {
-		if len(m.line) == 0 || m.line[0] != l {
-			m.t.Fatalf("a request of %d bytes was served before its turn", l.n)
+	for u := m.next(); u != nil; u = m.next() {
+		l := u.line[0]
+		if len(m.ready) == 0 {
+			m.t.Fatalf("a request of %d bytes waits, but it could be served", l.n)
 		}
-		if !m.hasRoom(l.n) {
-			m.t.Fatalf("a request of %d bytes was served, but there is no room", l.n)
+		if m.ready[0] != l {
+			m.t.Fatalf("a request of %d bytes was served before one of %d whose turn it was", m.ready[0].n, l.n)
 		}
-		m.line = m.line[1:]
+		m.ready, m.turns = m.ready[1:], m.turns[1:]
+		if u.line = u.line[1:]; len(u.line) > 0 {
+			m.turns = append(m.turns, u)
+		}
 		m.lend(l)
 	}
-	m.ready = nil
-	if len(m.line) > 0 && m.hasRoom(m.line[0].n) {
-		m.t.Fatalf("a request of %d bytes waits, but there is room", m.line[0].n)
+	if len(m.ready) > 0 {
+		m.t.Fatalf("a request of %d bytes was served, though it could not be", m.ready[0].n)
 	}
-	free := 0
-	for _, t := range m.taken {
-		if !t {
-			free += MinBlock
-		}
-	}
-	if got := m.p.Free(); got != free {
+	if got, free := m.p.Free(), m.free(); got != free {
 		m.t.Fatalf("%d bytes are free, the pool says %d", free, got)
 	}
+}
+
+// request draws a request of one of the users.
+func (m *model) request() (l *loan, now bool) {
+	u := m.users[rapid.IntRange(0, len(m.users)-1).Draw(m.t, "user")]
+	l = &loan{user: u, n: m.size()}
+	return l, len(u.line) == 0 && !m.stuck && m.may(u, l.n) && m.hasRoom(l.n)
 }
 
 func (m *model) size() int {
@@ -123,10 +171,9 @@ func (m *model) size() int {
 }
 
 func (m *model) tryGet(*rapid.T) {
-	l := &loan{n: m.size()}
-	want := len(m.line) == 0 && m.hasRoom(l.n)
-	if got := m.p.TryGet(l.n, &l.w.Buf); got != want {
-		m.t.Fatalf("TryGet of %d bytes: %v, want %v; %d wait", l.n, got, want, len(m.line))
+	l, want := m.request()
+	if got := l.user.a.TryGet(l.n, &l.w.Buf); got != want {
+		m.t.Fatalf("TryGet of %d bytes: %v, want %v", l.n, got, want)
 	}
 	if want {
 		m.lend(l)
@@ -135,21 +182,24 @@ func (m *model) tryGet(*rapid.T) {
 }
 
 func (m *model) getOrWait(*rapid.T) {
-	l := &loan{n: m.size()}
+	l, want := m.request()
 	l.w.Ready = func(w *Waiter) {
 		if w != &l.w {
 			m.t.Fatal("Ready was called with another waiter")
 		}
 		m.ready = append(m.ready, l)
 	}
-	want := len(m.line) == 0 && m.hasRoom(l.n)
-	if got := m.p.GetOrWait(l.n, &l.w); got != want {
-		m.t.Fatalf("GetOrWait of %d bytes: %v, want %v; %d wait", l.n, got, want, len(m.line))
+	if got := l.user.a.GetOrWait(l.n, &l.w); got != want {
+		m.t.Fatalf("GetOrWait of %d bytes: %v, want %v", l.n, got, want)
 	}
-	if want {
+	switch u := l.user; {
+	case want:
 		m.lend(l)
-	} else {
-		m.line = append(m.line, l)
+	case len(u.line) == 0:
+		m.turns = append(m.turns, u)
+		fallthrough
+	default:
+		u.line = append(u.line, l)
 	}
 	m.settle()
 }
@@ -170,6 +220,7 @@ func (m *model) put(*rapid.T) {
 	for j := range units(l.n) {
 		m.taken[first+j] = false
 	}
+	l.user.held -= units(l.n) * MinBlock
 	m.p.Put(b)
 	if b.Data != nil || b.Addr != 0 {
 		m.t.Fatalf("Put has left %+v", b)
@@ -178,12 +229,19 @@ func (m *model) put(*rapid.T) {
 }
 
 func (m *model) cancel(*rapid.T) {
-	if len(m.line) == 0 {
+	if len(m.turns) == 0 {
 		return
 	}
-	i := rapid.IntRange(0, len(m.line)-1).Draw(m.t, "waiter")
-	l := m.line[i]
-	m.line = append(m.line[:i:i], m.line[i+1:]...)
+	u := m.turns[rapid.IntRange(0, len(m.turns)-1).Draw(m.t, "user")]
+	i := rapid.IntRange(0, len(u.line)-1).Draw(m.t, "waiter")
+	l := u.line[i]
+	if u == m.turns[0] && i == 0 {
+		m.stuck = false
+	}
+	if u.line = slices.Delete(u.line, i, i+1); len(u.line) == 0 {
+		j := slices.Index(m.turns, u)
+		m.turns = slices.Delete(m.turns, j, j+1)
+	}
 	if !m.p.Cancel(&l.w) {
 		m.t.Fatal("Cancel of a waiter in line answers false")
 	}
@@ -195,7 +253,7 @@ func (m *model) cancel(*rapid.T) {
 
 // Protects the whole promise, whatever the order of calls: no two loans overlap,
 // blocks are aligned and no larger than needed, free neighbours join again, and
-// the line is served strictly in order and never later than possible.
+// the lines are served in turns, within the shares, and never later than possible.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		maxBlock := MinBlock << rapid.IntRange(0, 4).Draw(rt, "order")
@@ -205,12 +263,16 @@ func TestAgainstModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 		m := &model{t: rt, p: p, base: verbs.AddrOf(p.mem), taken: make([]bool, size/MinBlock)}
+		m.users = []*user{{a: &p.own}}
+		for range rapid.IntRange(0, 3).Draw(rt, "accounts") {
+			m.users = append(m.users, &user{a: p.Account()})
+		}
 		rt.Repeat(map[string]func(*rapid.T){"TryGet": m.tryGet, "GetOrWait": m.getOrWait, "Put": m.put, "Put2": m.put, "Cancel": m.cancel})
 		for len(m.lent) > 0 {
 			m.put(rt)
 		}
-		if len(m.line) > 0 {
-			rt.Fatalf("%d wait for a pool that is whole", len(m.line))
+		if len(m.turns) > 0 {
+			rt.Fatalf("%d users wait for a pool that is whole", len(m.turns))
 		}
 		if err := p.Close(); err != nil {
 			rt.Fatalf("close: %v", err)

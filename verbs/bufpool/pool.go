@@ -21,8 +21,9 @@ type Buf struct {
 	Addr       uint64
 	LKey, RKey uint32
 
-	unit  int32
-	order int8
+	unit    int32
+	order   int8
+	account *Account
 }
 
 // SGE is the scatter/gather element for all of Data.
@@ -39,7 +40,7 @@ type Waiter struct {
 
 	n          int
 	next, prev *Waiter
-	queued     bool
+	account    *Account // whose line it is in; nil if in none
 }
 
 // Pool lends blocks of one memory region.
@@ -48,11 +49,17 @@ type Pool struct {
 	max    int
 	access verbs.Access
 
-	mu         sync.Mutex
-	mr         verbs.MR
-	b          *buddy
-	head, tail *Waiter
-	closed     bool
+	own Account // of those who use the pool itself
+
+	mu sync.Mutex
+	mr verbs.MR
+	b  *buddy
+	// waiting are the accounts with a line, in the order of their turns.
+	waiting ring
+	// stuck: for the account whose turn it is, the first, no free block is large
+	// enough. All others wait, so that there is one soon.
+	stuck  bool
+	closed bool
 }
 
 // New registers size bytes on pd with the rights given, rounded up to whole
@@ -73,7 +80,9 @@ func New(pd verbs.PD, size, maxBlock int, access verbs.Access) (*Pool, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("register a buffer pool of %d bytes: %w", size, err), verbs.FreeMemory(mem))
 	}
-	return &Pool{mem: mem, mr: mr, max: maxBlock, access: access, b: newBuddy(size/MinBlock, maxOrder)}, nil
+	p := &Pool{mem: mem, mr: mr, max: maxBlock, access: access, b: newBuddy(size/MinBlock, maxOrder)}
+	p.own.p, p.own.unbounded = p, true
+	return p, nil
 }
 
 // MaxBlock is the largest length that Get lends.
@@ -89,8 +98,8 @@ func (p *Pool) Free() int {
 	return p.b.free * MinBlock
 }
 
-// lend fills buf, or says that there is no block. The caller holds mu.
-func (p *Pool) lend(n int, buf *Buf) bool {
+// lend fills buf for an account, or says that there is no block. The caller holds mu.
+func (p *Pool) lend(a *Account, n int, buf *Buf) bool {
 	order := orderFor(n)
 	unit := p.b.alloc(order)
 	if unit == nowhere {
@@ -100,84 +109,42 @@ func (p *Pool) lend(n int, buf *Buf) bool {
 	*buf = Buf{
 		Data: p.mem[off : off+n : off+MinBlock<<order],
 		Addr: p.mr.Addr() + uint64(off), LKey: p.mr.LKey(), RKey: p.mr.RKey(),
-		unit: int32(unit), order: int8(order),
+		unit: int32(unit), order: int8(order), account: a,
 	}
+	a.held += MinBlock << order
 	return true
 }
 
 // TryGet lends a block of n bytes, 1..MaxBlock, or says no: there is none, or
 // others wait for one.
-func (p *Pool) TryGet(n int, buf *Buf) bool {
-	p.check(n)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.closed && p.head == nil && p.lend(n, buf)
-}
+func (p *Pool) TryGet(n int, buf *Buf) bool { return p.own.TryGet(n, buf) }
 
 // GetOrWait lends w.Buf now and returns true, or puts w in line and returns
 // false: then w.Ready is called when w.Buf has been lent, unless Cancel comes first.
-func (p *Pool) GetOrWait(n int, w *Waiter) bool {
-	p.check(n)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if w.queued {
-		panic("bufpool: waiter is in line already")
-	}
-	if !p.closed && p.head == nil && p.lend(n, &w.Buf) {
-		return true
-	}
-	w.n, w.queued = n, true
-	w.prev, w.next = p.tail, nil
-	if p.tail != nil {
-		p.tail.next = w
-	} else {
-		p.head = w
-	}
-	p.tail = w
-	return false
-}
+func (p *Pool) GetOrWait(n int, w *Waiter) bool { return p.own.GetOrWait(n, w) }
+
+// Get lends a block of n bytes and waits for it if need be, until ctx ends. On a
+// closed pool it answers ErrClosed.
+func (p *Pool) Get(ctx context.Context, n int, buf *Buf) error { return p.own.Get(ctx, n, buf) }
 
 // Cancel takes w out of the line. It returns false if w was not in it: its
 // buffer has been lent and is its owner's to put back, and Ready was or will be
 // called.
 func (p *Pool) Cancel(w *Waiter) bool {
 	p.mu.Lock()
-	if !w.queued {
+	a := w.account
+	if a == nil {
 		p.mu.Unlock()
 		return false
 	}
-	p.unlink(w)
+	if p.waiting.first == a && a.head == w {
+		p.stuck = false
+	}
+	a.unlink(w)
 	served := p.serve()
 	p.mu.Unlock()
 	call(served)
 	return true
-}
-
-// Get lends a block of n bytes and waits for it if need be, until ctx ends. On a
-// closed pool it answers ErrClosed.
-func (p *Pool) Get(ctx context.Context, n int, buf *Buf) error {
-	if p.TryGet(n, buf) {
-		return nil
-	}
-	if p.isClosed() {
-		return fmt.Errorf("get a buffer of %d bytes: %w", n, ErrClosed)
-	}
-	ready := make(chan struct{})
-	w := &Waiter{Ready: func(*Waiter) { close(ready) }}
-	if p.GetOrWait(n, w) {
-		*buf = w.Buf
-		return nil
-	}
-	select {
-	case <-ready:
-	case <-ctx.Done():
-		if p.Cancel(w) {
-			return fmt.Errorf("wait for a buffer of %d bytes: %w", n, ctx.Err())
-		}
-		<-ready
-	}
-	*buf = w.Buf
-	return nil
 }
 
 func (p *Pool) isClosed() bool {
@@ -193,21 +160,35 @@ func (p *Pool) Put(buf *Buf) {
 	}
 	p.mu.Lock()
 	p.b.release(int(buf.unit), int(buf.order))
+	buf.account.held -= MinBlock << buf.order
 	*buf = Buf{}
-	var served *Waiter
-	if p.head != nil {
-		served = p.serve()
-	}
+	served := p.serve()
 	p.mu.Unlock()
 	call(served)
 }
 
-// serve lends to those at the head of the line while there is room, and returns
-// them as a list.
+// serve lends to those who wait, an account after the other, while there is room, and
+// returns them as a list.
 func (p *Pool) serve() (served *Waiter) {
 	var last *Waiter
-	for w := p.head; w != nil && !p.closed && p.lend(w.n, &w.Buf); w = p.head {
-		p.unlink(w)
+	for passed := 0; !p.closed && passed < p.waiting.n; {
+		a := p.waiting.first
+		w := a.head
+		if !a.may(w.n) {
+			p.waiting.pass()
+			passed++
+			continue
+		}
+		if !p.lend(a, w.n, &w.Buf) {
+			p.stuck = true
+			break
+		}
+		p.stuck, passed = false, 0
+		a.unlink(w)
+		if a.head != nil {
+			p.waiting.remove(a)
+			p.waiting.push(a)
+		}
 		if last == nil {
 			served = w
 		} else {
@@ -216,20 +197,6 @@ func (p *Pool) serve() (served *Waiter) {
 		last = w
 	}
 	return served
-}
-
-func (p *Pool) unlink(w *Waiter) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		p.head = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		p.tail = w.prev
-	}
-	w.next, w.prev, w.queued = nil, nil, false
 }
 
 func call(w *Waiter) {
@@ -255,7 +222,7 @@ func (p *Pool) Close() error {
 	if p.closed {
 		return ErrClosed
 	}
-	if out := len(p.mem) - p.b.free*MinBlock; out != 0 || p.head != nil {
+	if out := len(p.mem) - p.b.free*MinBlock; out != 0 || p.waiting.n > 0 {
 		return fmt.Errorf("close a buffer pool with %d bytes on loan: %w", out, verbs.ErrBusy)
 	}
 	p.closed = true
