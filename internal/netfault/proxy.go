@@ -16,7 +16,8 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	thawed sync.Cond // on mu
-	frozen bool
+	frozen bool // nothing passes
+	mute   bool // nothing passes from server to client
 	closed bool
 	refuse bool
 	server string
@@ -91,10 +92,18 @@ func (p *Proxy) Freeze() {
 	p.mu.Unlock()
 }
 
-// Thaw ends Freeze. What was held is delivered.
+// FreezeReplies passes nothing on from the server until Thaw: a client that has
+// stopped taking anything.
+func (p *Proxy) FreezeReplies() {
+	p.mu.Lock()
+	p.mute = true
+	p.mu.Unlock()
+}
+
+// Thaw ends Freeze and FreezeReplies. What was held is delivered.
 func (p *Proxy) Thaw() {
 	p.mu.Lock()
-	p.frozen = false
+	p.frozen, p.mute = false, false
 	p.mu.Unlock()
 	p.thawed.Broadcast()
 }
@@ -135,11 +144,12 @@ func reset(c net.Conn) {
 	c.Close()
 }
 
-// pass waits while the proxy is frozen; false when it is closed.
-func (p *Proxy) pass() bool {
+// pass waits while the proxy is frozen, or, with a reply, holds replies; false when it
+// is closed.
+func (p *Proxy) pass(reply bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.frozen && !p.closed {
+	for (p.frozen || p.mute && reply) && !p.closed {
 		p.thawed.Wait()
 	}
 	return !p.closed
@@ -159,7 +169,7 @@ func (p *Proxy) accept() {
 
 // serve joins a client with the server.
 func (p *Proxy) serve(client net.Conn) {
-	if !p.pass() {
+	if !p.pass(false) {
 		reset(client)
 		return
 	}
@@ -199,7 +209,7 @@ func (p *Proxy) copy(x *pair, from, to net.Conn) {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := from.Read(buf)
-		if !p.pass() {
+		if !p.pass(from == x.server) {
 			return
 		}
 		if n > 0 {

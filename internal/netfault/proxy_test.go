@@ -88,6 +88,15 @@ func TestProxy(t *testing.T) {
 	expect(server, "late")
 	ended(server, true)
 
+	client, server = join()
+	p.FreezeReplies()
+	server.Write([]byte("reply"))
+	client.Write([]byte("request"))
+	expect(server, "request")
+	silent(client)
+	p.Thaw()
+	expect(client, "reply")
+
 	p.Refuse(true)
 	if client, err = net.Dial("tcp", p.Addr()); err == nil {
 		ended(client, false)
