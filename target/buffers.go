@@ -1,37 +1,36 @@
 package target
 
 import (
-	"math/bits"
-
 	"rbd/verbs"
 	"rbd/verbs/bufpool"
 )
 
-// blockSize is what a buffer of n bytes takes of the pool.
-func blockSize(n int) int { return max(bufpool.MinBlock, 1<<bits.Len(uint(n-1))) }
-
-// mayHold tells whether the queue may have another buffer of n bytes: no queue gets
-// more than its quota, so that a peer that takes no data can't keep all buffers.
-func (q *queue) mayHold(n int) bool { return q.held == 0 || blockSize(n) <= q.quota-q.held }
+// account is whose share of the buffers a command's data counts against: that of the
+// controller for the namespace, so that neither a host that takes no data nor a disk
+// that hangs keeps the buffers of all. Admin commands and the Connect count for their
+// queue.
+func (q *queue) account(s *slot) *bufpool.Account {
+	if s.ns == nil {
+		return q.own
+	}
+	nsid := s.ns.nsid
+	if nsid >= uint32(len(q.accounts)) {
+		q.accounts = append(q.accounts, make([]*bufpool.Account, nsid+1-uint32(len(q.accounts)))...)
+	}
+	if q.accounts[nsid] == nil {
+		q.accounts[nsid] = q.ctrl.accounts.get(q.pool, nsid)
+	}
+	return q.accounts[nsid]
+}
 
 // waitBuffer gets the slot a buffer, now or later.
 func (q *queue) waitBuffer(s *slot) {
-	n := int(s.xfer.n)
-	s.reserved = blockSize(n)
-	q.held += s.reserved
-	if q.pool.TryGet(n, &s.data) {
-		q.haveBuffer(s)
+	if !q.account(s).GetOrWait(int(s.xfer.n), &s.waiter) {
+		s.enter(slotWaitBuffer)
 		return
 	}
-	if s.state != slotWaitBuffer {
-		s.enter(slotWaitBuffer)
-	}
-	s.inLine = true
-	if q.pool.GetOrWait(n, &s.waiter) {
-		s.inLine = false
-		s.data, s.waiter.Buf = s.waiter.Buf, bufpool.Buf{}
-		q.haveBuffer(s)
-	}
+	s.data, s.waiter.Buf = s.waiter.Buf, bufpool.Buf{}
+	q.haveBuffer(s)
 }
 
 // haveBuffer goes on with a slot that has its buffer.
@@ -47,15 +46,9 @@ func (q *queue) haveBuffer(s *slot) {
 		SGEs: s.readSGE[:], RemoteAddr: s.sqe.SGL.Addr, RKey: s.sqe.SGL.Key})
 }
 
-// freeBuffer gives the data buffer back, and goes on with slots that wait for the
-// quota.
+// freeBuffer gives the data buffer back.
 func (q *queue) freeBuffer(s *slot) {
 	if s.data.Data != nil {
 		q.pool.Put(&s.data)
-	}
-	q.held -= s.reserved
-	s.reserved = 0
-	for q.state != queueDead && q.starved.head != nil && q.mayHold(int(q.starved.head.xfer.n)) {
-		q.waitBuffer(q.starved.pop())
 	}
 }

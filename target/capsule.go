@@ -128,9 +128,6 @@ func (q *queue) fetch(s *slot, inCapsule []byte) {
 		off := s.sqe.SGL.Addr
 		s.payload = inCapsule[off : off+uint64(s.xfer.n)]
 		q.execute(s)
-	case !q.mayHold(int(s.xfer.n)):
-		s.enter(slotWaitBuffer)
-		q.starved.push(s)
 	default:
 		q.waitBuffer(s)
 	}

@@ -53,6 +53,7 @@ type controller struct {
 	traffic atomic.Bool
 	// writeThrough: the host has turned the volatile write cache off.
 	writeThrough atomic.Bool
+	accounts     accounts
 
 	mu        sync.Mutex
 	state     controllerState

@@ -22,7 +22,8 @@
 //     (capsule.go): identifier, flags, opcode, namespace, blocks, SGL. What does
 //     not pass is answered now.
 //  3. Data needs a buffer from the device's pool; in-capsule data stays where it
-//     is. A slot that finds no buffer waits in line (slotWaitBuffer).
+//     is. Each controller has an account there for each namespace, and a share. A slot
+//     that finds no buffer, or is over the share, waits in line (slotWaitBuffer).
 //  4. Data of a write is fetched by RDMA READ (slotFetching).
 //  5. The backend is tried inline; only what would wait goes to a worker of the
 //     namespace (slotExecuting), which brings the slot back through the inbox.

@@ -147,8 +147,8 @@ func (h *harness) finish() {
 	if len(h.qp.recvs)+outstanding != len(h.q.mem.recvs) {
 		h.t.Fatalf("%d receives are posted, %d commands outstanding", len(h.qp.recvs), outstanding)
 	}
-	if h.q.held != 0 {
-		h.t.Fatalf("%d bytes of buffers are held", h.q.held)
+	if free, size := h.q.pool.Free(), h.q.pool.Size(); free != size {
+		h.t.Fatalf("%d bytes of buffers are not back", size-free)
 	}
 }
 

@@ -23,8 +23,7 @@ func newQueue(t *Target, dev *deviceResources, depth int) (*queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{t: t, pool: dev.pool, mem: mem, quota: max(maxTransfer, t.cfg.BufferBytes/4),
-		slots: make([]slot, slots), early: make([]capsule, 0, depth),
+	q := &queue{t: t, pool: dev.pool, own: dev.pool.Account(), mem: mem, slots: make([]slot, slots), early: make([]capsule, 0, depth),
 		recvWRs: make([]verbs.RecvWR, 0, depth), sendWRs: make([]verbs.SendWR, 0, slots*sendsPerSlot),
 		spare: make([]verbs.WC, 0, cqDepth(depth)), drained: make(chan struct{}), quiet: make(chan struct{})}
 	q.inbox.wcs = make([]verbs.WC, 0, cqDepth(depth))

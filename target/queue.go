@@ -71,14 +71,15 @@ type queue struct {
 	inUse   int
 	parked  int
 	moving  int // slots that wait for the peer
-	held    int // bytes of data buffers
-	quota   int
-	starved slotList // wait for held to shrink
-	early   []capsule
-	cids    [1 << 16 / 64]uint64
-	recvWRs []verbs.RecvWR
-	sendWRs []verbs.SendWR
-	spare   []verbs.WC // the inbox's other half
+	// own is the account of the queue's commands that are for no namespace, accounts
+	// are those of the namespaces by identifier.
+	own      *bufpool.Account
+	accounts []*bufpool.Account
+	early    []capsule
+	cids     [1 << 16 / 64]uint64
+	recvWRs  []verbs.RecvWR
+	sendWRs  []verbs.SendWR
+	spare    []verbs.WC // the inbox's other half
 
 	mu    sync.Mutex
 	owned bool
@@ -212,7 +213,6 @@ func (q *queue) completions(wcs []verbs.WC) {
 func (q *queue) resume(s *slot) {
 	switch s.state {
 	case slotWaitBuffer:
-		s.inLine = false
 		s.data, s.waiter.Buf = s.waiter.Buf, bufpool.Buf{}
 		if q.state == queueDead {
 			q.release(s)
@@ -313,7 +313,6 @@ func (q *queue) release(s *slot) {
 func (q *queue) die() {
 	q.state = queueDead
 	q.early = nil
-	q.starved = slotList{}
 	for i := range q.slots {
 		s := &q.slots[i]
 		switch s.state {
@@ -321,8 +320,7 @@ func (q *queue) die() {
 			q.release(s)
 		case slotWaitBuffer:
 			// A slot that was just lent its buffer comes through the inbox.
-			if !s.inLine || q.pool.Cancel(&s.waiter) {
-				s.inLine = false
+			if q.pool.Cancel(&s.waiter) {
 				q.release(s)
 			}
 		}

@@ -67,10 +67,6 @@ type slot struct {
 	payload []byte
 	data    bufpool.Buf
 	waiter  bufpool.Waiter
-	// inLine: waiter is in the pool's line. reserved counts against the queue's
-	// quota, in bytes.
-	inLine   bool
-	reserved int
 	// invalidate: the answer ends the host's key.
 	invalidate bool
 
