@@ -122,8 +122,21 @@ func (q *queue) complete(batch []verbs.WC) {
 // post brings a slot back: from a worker, a controller or the buffer pool.
 func (q *queue) post(s *slot) {
 	q.mu.Lock()
+	if s.withheld {
+		q.mu.Unlock()
+		return
+	}
+	s.posted = true
 	q.inbox.slots.push(s)
 	q.enter()
+}
+
+// withhold keeps a slot out of the inbox from now on; false if it is in there.
+func (q *queue) withhold(s *slot) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.withheld = !s.posted
+	return s.withheld
 }
 
 // call runs f as the owner.
@@ -211,6 +224,7 @@ func (q *queue) completions(wcs []verbs.WC) {
 
 // resume goes on with a slot that was elsewhere.
 func (q *queue) resume(s *slot) {
+	s.posted = false // nobody posts it again before it goes elsewhere again
 	switch s.state {
 	case slotWaitBuffer:
 		s.data, s.waiter.Buf = s.waiter.Buf, bufpool.Buf{}
@@ -316,8 +330,12 @@ func (q *queue) die() {
 	for i := range q.slots {
 		s := &q.slots[i]
 		switch s.state {
-		case slotFetching, slotResponding, slotParked:
+		case slotFetching, slotResponding:
 			q.release(s)
+		case slotParked:
+			if q.withhold(s) {
+				q.release(s)
+			}
 		case slotWaitBuffer:
 			// A slot that was just lent its buffer comes through the inbox.
 			if q.pool.Cancel(&s.waiter) {

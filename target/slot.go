@@ -56,6 +56,9 @@ type slot struct {
 	// next chains slots in the queue's inbox, a namespace's workers, or the free
 	// list: a slot is in one of them at a time.
 	next *slot
+	// posted: in the inbox; withheld: the queue has died, and the slot does not come
+	// back any more. Under the queue's mutex.
+	posted, withheld bool
 
 	// recv is the receive buffer that holds the capsule until the answer.
 	recv uint32
