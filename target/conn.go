@@ -225,6 +225,7 @@ func (c *conn) teardown(reason error) {
 	}
 	<-q.drained
 	if bound = q.bound.Load(); bound != nil {
+		bound.ctrl.lose(bound.binding, reason) // the Connect may have been under way all the time
 		bound.ctrl.drained(bound.binding)
 	}
 	if err := errors.Join(err, q.mem.free(), c.id.Destroy()); err != nil {
