@@ -74,8 +74,11 @@ func (s *slot) tryIO() error {
 	case op == wire.IORead:
 		return s.ns.backend.TryReadAt(s.payload, s.off)
 	case op == wire.IOWrite:
-		s.ns.touch()
-		return s.ns.backend.TryWriteAt(s.payload, s.off, s.flags())
+		err := s.ns.backend.TryWriteAt(s.payload, s.off, s.flags())
+		if err != backend.ErrWouldBlock { //nolint:errorlint // the Try methods answer this value itself
+			s.ns.changed()
+		}
+		return err
 	case s.ns.attr.NonBlocking:
 		return s.doIO()
 	}
@@ -91,14 +94,14 @@ func (s *slot) doIO() error {
 	case wire.IORead:
 		return b.ReadAt(s.payload, s.off)
 	case wire.IOWrite:
-		s.ns.touch()
+		defer s.ns.changed()
 		return b.WriteAt(s.payload, s.off, s.flags())
 	case wire.IOFlush:
 		return s.ns.flush()
 	case wire.IOCompare:
 		return s.compare()
 	case wire.IOWriteZeroes:
-		s.ns.touch()
+		defer s.ns.changed()
 		flags := s.flags()
 		if s.sqe.DEAC() {
 			flags |= backend.Deallocate
@@ -153,8 +156,9 @@ func (s *slot) deallocate() error {
 				return backend.ErrOutOfRange
 			}
 			if trim && r.Blocks > 0 {
-				s.ns.touch()
-				if err := s.ns.backend.Trim(int64(r.SLBA<<s.ns.shift), int64(r.Blocks)<<s.ns.shift); err != nil {
+				err := s.ns.backend.Trim(int64(r.SLBA<<s.ns.shift), int64(r.Blocks)<<s.ns.shift)
+				s.ns.changed()
+				if err != nil {
 					return err
 				}
 			}

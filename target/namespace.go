@@ -21,8 +21,9 @@ type namespace struct {
 	blocks  atomic.Uint64
 	workers *workers
 	stats   ioStats
-	// dirty: something was written since the last flush began.
-	dirty atomic.Bool
+	// changes counts changes that were made, flushed is how many of them a flush has
+	// made durable.
+	changes, flushed atomic.Uint64
 
 	// refs counts the commands that use the namespace, plus closedBias once no
 	// more may.
@@ -87,20 +88,27 @@ func (n *namespace) finish() {
 
 // flush makes all completed writes durable.
 func (n *namespace) flush() error {
-	n.dirty.Store(false)
-	err := n.backend.Flush()
-	if err != nil {
-		n.dirty.Store(true)
+	made := n.changes.Load()
+	if err := n.backend.Flush(); err != nil {
+		return err
 	}
-	return err
+	for {
+		before := n.flushed.Load()
+		if before >= made || n.flushed.CompareAndSwap(before, made) {
+			return nil
+		}
+	}
 }
 
-// touch notes that a write begins.
-func (n *namespace) touch() {
-	if n.attr.VolatileCache && !n.dirty.Load() {
-		n.dirty.Store(true)
+// changed notes that a change was made, or begun and not ended.
+func (n *namespace) changed() {
+	if n.attr.VolatileCache {
+		n.changes.Add(1)
 	}
 }
+
+// dirty tells whether there are changes that no flush has made durable.
+func (n *namespace) dirty() bool { return n.flushed.Load() < n.changes.Load() }
 
 // count notes a finished read or write for the SMART log.
 func (n *namespace) count(op wire.IOOpcode, blocks uint64) {

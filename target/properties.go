@@ -80,11 +80,12 @@ func (c *controller) reset() {
 	c.writeThrough.Store(false)
 }
 
-// shutdown makes what was written durable before it tells that it is complete.
+// shutdown makes what was written durable before it tells that it is complete. If that
+// fails the controller does: the host must not take it for a shutdown.
 func (c *controller) shutdown() {
 	var dirty []*namespace
 	for _, n := range c.sub.namespaces().active(0) {
-		if n.dirty.Load() && !n.attr.ReadOnly && n.acquire() {
+		if n.dirty() && !n.attr.ReadOnly && n.acquire() {
 			dirty = append(dirty, n)
 		}
 	}
@@ -94,8 +95,10 @@ func (c *controller) shutdown() {
 	}
 	c.enter(controllerShuttingDown)
 	c.sub.t.spawn(func() {
+		done := controllerShutDown
 		for _, n := range dirty {
 			if err := n.flush(); err != nil {
+				done = controllerFailed
 				c.sub.t.log.Error("flush at shutdown", "subsystem", c.sub.nqn, "nsid", n.nsid, "err", err)
 			}
 			n.release()
@@ -103,7 +106,7 @@ func (c *controller) shutdown() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.state == controllerShuttingDown {
-			c.enter(controllerShutDown)
+			c.enter(done)
 		}
 	})
 }
