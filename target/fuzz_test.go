@@ -257,7 +257,7 @@ func FuzzQueue(f *testing.F) {
 		if dev.pool.Free() != dev.pool.Size() {
 			t.Fatalf("%d bytes of buffers are lost", dev.pool.Size()-dev.pool.Free())
 		}
-		if err := target.closeAll(t.Context()); err != nil {
+		if err := target.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -253,7 +253,7 @@ func TestShutdownIsBounded(t *testing.T) {
 	q.lost()
 	close(h.let)
 	e.target.work.Wait()
-	if err := e.target.closeAll(t.Context()); err != nil {
+	if err := e.target.closeDevices(); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // start runs a connection, which Shutdown will end; false if that has begun, or
@@ -28,8 +29,9 @@ func (t *Target) ended(c *conn) {
 
 // Shutdown ends the target: no new connections and commands are taken, those that
 // were accepted are finished and answered, hosts are disconnected, backends flushed
-// and closed. If ctx ends before, connections are cut at once and its error is
-// returned; then backends may stay open.
+// and closed. If ctx has a deadline, connections are cut when half of the time is over,
+// and after three quarters the backends are flushed and closed that no command uses
+// any more. What is not done when ctx ends is named in the error, and stays open.
 func (t *Target) Shutdown(ctx context.Context) error {
 	t.mu.Lock()
 	if t.stopping {
@@ -46,20 +48,40 @@ func (t *Target) Shutdown(ctx context.Context) error {
 	for _, c := range conns {
 		c.drain()
 	}
+	answered, cancel := part(ctx, 2)
+	defer cancel()
 	for _, c := range conns {
-		c.quiet(ctx)
+		c.quiet(answered)
 	}
 	for _, c := range conns { // only now: the end of an admin queue ends the others
 		c.cut(ErrShutdown)
 	}
 	done := make(chan struct{})
 	go func() { t.work.Wait(); close(done) }()
+	ended, cancel := part(ctx, 2)
+	defer cancel()
 	select {
 	case <-done:
-	case <-ctx.Done():
-		return fmt.Errorf("shut the target down: %w", ctx.Err())
+		return errors.Join(t.closeBackends(ctx), t.closeDevices())
+	case <-ended.Done():
+		err := fmt.Errorf("connections that do not end: %d: %w", t.connections(), context.Cause(ended))
+		return errors.Join(err, t.closeBackends(ctx))
 	}
-	return t.closeAll(ctx)
+}
+
+// part is a context for the n-th part of the time that ctx has left.
+func part(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(end)/time.Duration(n))
+	}
+	return context.WithCancel(ctx)
+}
+
+// connections is how many there are.
+func (t *Target) connections() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.conns)
 }
 
 // drain lets nothing new begin.
@@ -86,32 +108,42 @@ func (c *conn) quiet(ctx context.Context) {
 	}
 }
 
-// closeAll flushes and closes the backends, and frees what the devices have.
-func (t *Target) closeAll(ctx context.Context) error {
+// closeBackends flushes and closes the backends, each when its last command is done.
+func (t *Target) closeBackends(ctx context.Context) error {
 	t.mu.Lock()
-	var namespaces []*namespace
+	names := make(map[*namespace]string)
 	for _, s := range t.subsystems {
 		for _, n := range s.namespaces().active(0) {
 			if s.swap(n.nsid, n, nil) {
-				namespaces = append(namespaces, n)
+				names[n] = fmt.Sprintf("namespace %d of %s", n.nsid, s.nqn)
 			}
 		}
 	}
+	t.mu.Unlock()
+	for n := range names {
+		n.close()
+	}
+	var errs []error
+	for n, name := range names {
+		select {
+		case <-n.closed:
+			if n.err != nil {
+				errs = append(errs, fmt.Errorf("close %s: %w", name, n.err))
+			}
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("close %s: %w", name, context.Cause(ctx)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// closeDevices frees what the devices have.
+func (t *Target) closeDevices() error {
+	t.mu.Lock()
 	devices := t.devices
 	t.devices = nil
 	t.mu.Unlock()
 	var errs []error
-	for _, n := range namespaces {
-		n.close()
-	}
-	for _, n := range namespaces {
-		select {
-		case <-n.closed:
-			errs = append(errs, n.err)
-		case <-ctx.Done():
-			return fmt.Errorf("close the backends: %w", ctx.Err())
-		}
-	}
 	for _, d := range devices {
 		errs = append(errs, d.close())
 	}

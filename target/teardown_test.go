@@ -1,6 +1,10 @@
 package target
 
 import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +31,7 @@ func TestPostedWhileDying(t *testing.T) {
 		q.post(late)
 	})
 	h.close()
-	if err := target.closeAll(t.Context()); err != nil {
+	if err := target.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -84,4 +88,66 @@ func TestConnectDuringTeardown(t *testing.T) {
 		t.Errorf("%d controllers without a connection", n)
 	}
 	e.admin(testNQN)
+}
+
+// TestShutdownWithStoppedPeer protects the data of all from one host that stands still:
+// its connection is cut in time, and the backends are flushed.
+func TestShutdownWithStoppedPeer(t *testing.T) {
+	e := newEnv(t)
+	h := newHeld(t)
+	close(h.let)
+	e.add(cached{h}, nil)
+	p := e.through()
+	_, cntlid := e.admin(testNQN)
+	q := e.io(cntlid, 1, 16)
+	q.fill(0, 1, 'x')
+	p.FreezeReplies()
+	q.send(q.rangeCmd(wire.IOWrite, 0, 8), nil) // its RDMA READ is not answered
+	e.until("the write is under way", func() bool { return q.serverSide(e).waiting.Load() > 0 })
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if err := e.target.Shutdown(ctx); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+	if h.flushes.Load() == 0 {
+		t.Error("the backend was not flushed")
+	}
+}
+
+// TestShutdownWithHungDisk protects the data on all disks from one that hangs: they are
+// flushed and closed, and the error names the one that is not.
+func TestShutdownWithHungDisk(t *testing.T) {
+	e, h, _, _, _ := heldWrite(t)
+	var flushes atomic.Int32
+	if _, err := e.target.AddNamespace(Export{NQN: testNQN + "2", Backend: writeBack{mustRAM(t), &flushes}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := e.target.Shutdown(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "close namespace 1 of "+testNQN+":") {
+		t.Errorf("shutdown: %v", err)
+	}
+	if flushes.Load() == 0 {
+		t.Error("the other backend was not flushed")
+	}
+	close(h.let)
+	e.target.work.Wait()
+	if err := e.target.closeDevices(); err != nil {
+		t.Error(err)
+	}
+}
+
+// serverSide is the target's end of the only I/O queue.
+func (q *hostQueue) serverSide(e *env) *queue {
+	q.t.Helper()
+	e.target.mu.Lock()
+	defer e.target.mu.Unlock()
+	for c := range e.target.conns {
+		if c.q.hostQID != 0 {
+			return c.q
+		}
+	}
+	q.t.Fatal("the target has no i/o queue")
+	return nil
 }
