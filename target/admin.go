@@ -66,10 +66,7 @@ func (q *queue) executeConnect(s *slot) {
 	}
 	s.enter(slotParked)
 	q.parked++
-	timeout := kato(c.cmd.KATO)
-	if timeout == 0 && ctrl.sub.discovery {
-		timeout = discoveryKATO
-	}
+	timeout := ctrl.sub.kato(c.cmd.KATO)
 	ctrl.await(live, q.t.cfg.DrainTimeout, func(err error) {
 		if err != nil {
 			q.t.logRefusal(&c, refuse(wire.StatusConnectControllerBusy, "%v", err))

@@ -35,7 +35,8 @@ type Config struct {
 	InCapsuleBytes int
 	// IOQueues is how many I/O queues a controller may have; 16.
 	IOQueues int
-	// Controllers bounds the controllers of all subsystems; 256.
+	// Controllers bounds the controllers of all subsystems; 256. Discovery has a quarter
+	// as many of its own.
 	Controllers int
 	// Connections bounds the queue pairs of all kinds; 1024.
 	Connections int

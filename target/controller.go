@@ -249,7 +249,7 @@ func (c *controller) lose(b *binding, reason error) {
 	lost := []*binding{b}
 	if b.qid == 0 {
 		delete(s.controllers, c.cntlid)
-		s.t.controllers.release()
+		s.live.release()
 		lost = lost[:0]
 		for _, q := range c.queues {
 			if !q.lost {
@@ -298,7 +298,7 @@ func (c *controller) abandon(b *binding) {
 	if !gone {
 		b.lost = true
 		delete(s.controllers, c.cntlid)
-		s.t.controllers.release()
+		s.live.release()
 	}
 	s.mu.Unlock()
 	if gone {

@@ -123,7 +123,7 @@ func (c *controller) setFeatures(r *request, now time.Time) {
 		c.events.enabled = set.CDW11
 		r.result = uint64(set.CDW11)
 	case wire.FeatureKeepAlive:
-		c.keepAlive.set(kato(set.CDW11), now)
+		c.keepAlive.set(c.sub.kato(set.CDW11), now)
 	case wire.FeatureHostID:
 		r.fail(statusSequenceError) // Connect has set it
 	default:

@@ -7,8 +7,9 @@ import (
 	"rbd/wire"
 )
 
-// discoveryKATO is the keep alive timeout of a discovery controller whose host
-// asked for none, so that a host that went away is noticed.
+// discoveryKATO is the longest keep alive timeout of a discovery controller, and that of
+// a host which asked for none: anybody may have one, so that those of hosts that went
+// away must not stay.
 const discoveryKATO = 120 * time.Second
 
 var errKeepAlive = errors.New("the keep alive timer expired")
@@ -23,6 +24,15 @@ type keepAlive struct {
 // set starts the timer anew.
 func (k *keepAlive) set(timeout time.Duration, now time.Time) {
 	k.timeout, k.deadline = timeout, now.Add(timeout)
+}
+
+// kato is the timeout that a host gets who asks for a number of milliseconds.
+func (s *subsystem) kato(ms uint32) time.Duration {
+	timeout := kato(ms)
+	if s.discovery && (timeout == 0 || timeout > discoveryKATO) {
+		return discoveryKATO
+	}
+	return timeout
 }
 
 // kato is the timeout that a number of milliseconds asks for, in whole seconds.

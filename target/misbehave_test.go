@@ -209,6 +209,38 @@ func TestTooManyControllers(t *testing.T) {
 	})
 }
 
+// TestManyDiscoveryControllers protects those who may use a disk from those who may
+// only discover: they take no controllers of disks, and must show signs of life.
+func TestManyDiscoveryControllers(t *testing.T) {
+	e := newEnv(t, withConfig(func(c *Config) { c.Controllers = 8 }), withPolicy(AccessPolicy{Hosts: []string{testHost}}))
+	e.addRAM(1 << 20)
+	d := connectData(wire.CNTLIDDynamic)
+	d.SubNQN = wire.MakeNQNField(wire.DiscoveryNQN)
+	d.HostNQN = wire.MakeNQNField("nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555")
+	for i := range 10 {
+		q, err := e.dial(0, adminDepth)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cqe := q.connect(wire.Connect{SQSize: adminDepth - 1, KATO: 0xFFFFFFFF}, d)
+		if cqe.Status.OK() != (i < 2) {
+			t.Errorf("discovery controller %d: %v", i, cqe.Status)
+		}
+		if i > 0 {
+			continue
+		}
+		q.setCC(wire.MakeCC(0).WithEN(true))
+		for _, when := range []string{"that is too long", "that was turned off"} {
+			cqe := q.must(wire.GetFeatures{FID: wire.FeatureKeepAlive}.SQE())
+			if ms := cqe.DW0(); ms != uint32(discoveryKATO/time.Millisecond) {
+				t.Errorf("keep alive timeout %s: %d ms", when, ms)
+			}
+			q.must(wire.SetFeatures{FID: wire.FeatureKeepAlive}.SQE())
+		}
+	}
+	e.witness()()
+}
+
 // TestBuffersRunOut protects commands that find no buffer: they wait, and all are
 // done in the end, on all queues.
 func TestBuffersRunOut(t *testing.T) {

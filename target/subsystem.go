@@ -17,6 +17,9 @@ type subsystem struct {
 	serial    string
 	t         *Target
 	order     *hostOrder
+	// live counts controllers, with those of other subsystems, up to most.
+	live *limit
+	most int
 	// table is the namespaces; it is replaced under mu.
 	table atomic.Pointer[nsTable]
 
@@ -29,7 +32,10 @@ type subsystem struct {
 
 func newSubsystem(t *Target, nqn string) *subsystem {
 	s := &subsystem{nqn: nqn, discovery: nqn == wire.DiscoveryNQN, serial: serialNumber(nqn), t: t,
-		order: newHostOrder(), controllers: make(map[uint16]*controller)}
+		order: newHostOrder(), controllers: make(map[uint16]*controller), live: &t.controllers, most: t.cfg.Controllers}
+	if s.discovery { // hosts that may use nothing must not take the controllers of those that may
+		s.live, s.most = &limit{}, max(1, t.cfg.Controllers/4)
+	}
 	s.table.Store(&nsTable{})
 	return s
 }
@@ -86,12 +92,12 @@ func (s *subsystem) discoveryChanged() {
 	}
 }
 
-var errNoController = errors.New("all controller identifiers are in use")
+var errNoController = errors.New("there are as many controllers as there may be")
 
 // newController makes a controller for a host and binds its admin queue. live says
 // that the host has another controller here.
 func (s *subsystem) newController(h hostKey, at *endpoint, admin *binding) (c *controller, live bool, err error) {
-	if !s.t.controllers.take(s.t.cfg.Controllers) {
+	if !s.live.take(s.most) {
 		return nil, false, errNoController
 	}
 	s.mu.Lock()
@@ -107,7 +113,7 @@ func (s *subsystem) newController(h hostKey, at *endpoint, admin *binding) (c *c
 			return c, live, nil
 		}
 	}
-	s.t.controllers.release()
+	s.live.release()
 	return nil, false, errNoController
 }
 

@@ -33,7 +33,7 @@ type Target struct {
 	// ioErrors and refusals bound what is logged of each.
 	ioErrors, refusals logLimiter
 
-	controllers limit
+	controllers limit // of all subsystems but discovery
 
 	mu         sync.Mutex
 	subsystems map[string]*subsystem
