@@ -146,3 +146,37 @@ func TestLargeCommandIsNotOvertaken(t *testing.T) {
 		small(cqe.CID)
 	}
 }
+
+// slowTrim is a backend that never waits, whose Trim takes its time.
+type slowTrim struct {
+	backend.Backend
+	began, let chan struct{}
+}
+
+func (s slowTrim) Trim(off, n int64) error {
+	s.began <- struct{}{}
+	<-s.let
+	return s.Backend.Trim(off, n)
+}
+
+// TestLargeTrim protects the other commands of a queue, and the end of its connection,
+// from one that frees a lot of memory.
+func TestLargeTrim(t *testing.T) {
+	e := newEnv(t)
+	ram, err := backend.NewRAM(8<<20, 512)
+	s := slowTrim{ram, make(chan struct{}, 2), make(chan struct{})}
+	e.add(s, err)
+	_, cntlid := e.admin(testNQN)
+	q := e.io(cntlid, 1, 16)
+	trim := wire.DSMSQE(1, 2, wire.DSMDeallocate)
+	trim.CID = 77
+	trim.SGL = wire.OffsetSGL(0, 2*wire.DSMRangeSize)
+	one, two := wire.DSMRange{Blocks: 1024}, wire.DSMRange{SLBA: 4096, Blocks: 1025}
+	q.send(trim, two.Append(one.Append(nil)))
+	<-s.began
+	q.fill(0, 1, 'x')
+	close(s.let)
+	if cqe, err := q.answer(); err != nil || cqe.CID != trim.CID || !cqe.Status.OK() {
+		t.Errorf("%v, %v", cqe.String(), err)
+	}
+}

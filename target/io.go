@@ -16,7 +16,7 @@ func (q *queue) admitIO(s *slot) (transfer, wire.Status) {
 	if n == nil || !n.acquire() {
 		return transfer{}, statusInvalidNamespace
 	}
-	s.ns = n
+	s.ns, s.off, s.length = n, 0, 0
 	op := wire.IOOpcode(s.sqe.Opcode)
 	if n.attr.ReadOnly && op != wire.IORead && op != wire.IOFlush && op != wire.IOCompare {
 		return transfer{}, statusWriteProtected
@@ -79,10 +79,28 @@ func (s *slot) tryIO() error {
 			s.ns.changed()
 		}
 		return err
-	case s.ns.attr.NonBlocking:
+	case s.ns.attr.NonBlocking && s.blocks() <= maxInline>>s.ns.shift:
 		return s.doIO()
 	}
 	return backend.ErrWouldBlock
+}
+
+// maxInline is how many bytes a command may change on the queue's owner, whom nothing
+// else can use meanwhile: as many as a read or write has at most.
+const maxInline = maxTransfer
+
+// blocks is how many blocks the command is about.
+func (s *slot) blocks() (n uint64) {
+	if wire.IOOpcode(s.sqe.Opcode) != wire.IODSM {
+		return uint64(s.length) >> s.ns.shift
+	}
+	for b := s.payload; len(b) > 0; b = b[wire.DSMRangeSize:] {
+		var r wire.DSMRange
+		if r.Parse(b[:wire.DSMRangeSize]) == nil {
+			n += uint64(r.Blocks) // at most 256 ranges of 32 bits
+		}
+	}
+	return n
 }
 
 // runIO executes the command on a worker.

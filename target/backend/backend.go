@@ -62,7 +62,7 @@ type Attributes struct {
 	// ReadsZeroAfterTrim: a trimmed range reads as zeros.
 	ReadsZeroAfterTrim bool
 	// NonBlocking: no call ever waits for a device, a timer or another caller's
-	// device.
+	// device, though one with a large range may take its time.
 	NonBlocking bool
 }
 

@@ -221,6 +221,48 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
+// TestRAMFreesLargeRanges protects what lies around a large range that is given back in
+// pieces, and whoever reads it afterwards.
+func TestRAMFreesLargeRanges(t *testing.T) {
+	const size = 3*ramRun + 5*ramStripe
+	ram, err := NewRAM(size, 512)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ram.Close()
+	for _, c := range []struct{ off, n int64 }{{0, size}, {512, size - 1024}, {ramStripe, 2*ramRun + 512}, {ramStripe + 512, ramLocks * ramStripe}} {
+		// Marks at the bounds of blocks, stripes, and pieces, on both sides.
+		marks := []int64{0, 512, size - 512, size - 1024, c.off + c.n - 512}
+		for at := int64(ramStripe); at < size; at += ramStripe {
+			marks = append(marks, at-512, at)
+		}
+		if c.off > 0 {
+			marks = append(marks, c.off-512)
+		}
+		if end := c.off + c.n; end < size {
+			marks = append(marks, end)
+		}
+		mark, got, zero := bytes.Repeat([]byte{0xA5}, 512), make([]byte, 512), make([]byte, 512)
+		for _, at := range marks {
+			if err := ram.WriteAt(mark, at, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := ram.Trim(c.off, c.n); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range marks {
+			want := mark
+			if at >= c.off && at < c.off+c.n {
+				want = zero
+			}
+			if err := ram.ReadAt(got, at); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("trim of %d bytes at %d: the block at %d is %#x…, want %#x…, %v", c.n, c.off, at, got[0], want[0], err)
+			}
+		}
+	}
+}
+
 // TestRAMBlocksAreWhole protects readers of RAM from half-written blocks.
 func TestRAMBlocksAreWhole(t *testing.T) {
 	ram, err := NewRAM(256<<10, 4096)

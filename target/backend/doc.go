@@ -15,7 +15,7 @@
 //  2. Then, and for everything that has no Try form, a worker makes the call that
 //     may block: ReadAt, WriteAt, Flush, Trim, WriteZeroes. Where
 //     Attributes.NonBlocking is set nothing ever waits, and the owner of the
-//     queue makes all calls itself.
+//     queue makes all calls itself whose range is not large.
 //
 // # Rules
 //

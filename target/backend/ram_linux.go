@@ -14,6 +14,8 @@ const (
 	ramStripe = 64 << 10
 	// ramLocks is how many locks the stripes share.
 	ramLocks = 128
+	// ramRun is how much is given back to the system in one piece, under all locks.
+	ramRun = 64 << 20
 )
 
 // RAM keeps the blocks in anonymous memory, whose pages are backed when they are
@@ -122,11 +124,17 @@ func (b *RAM) WriteZeroes(off, n int64, flags Flags) error {
 
 func (b *RAM) zero(off, n int64, free bool) error {
 	for n > 0 {
-		part := stripePart(off, n)
-		lock := &b.locks[off/ramStripe%ramLocks]
-		lock.Lock()
-		err := b.zeroStripe(off, off+part, free)
-		lock.Unlock()
+		part, locks := stripePart(off, n), b.locks[off/ramStripe%ramLocks:][:1]
+		if free && off%ramStripe == 0 && n >= ramLocks*ramStripe {
+			part, locks = min(n/ramStripe*ramStripe, ramRun), b.locks[:]
+		}
+		for i := range locks { // in this order, and nobody else takes more than one
+			locks[i].Lock()
+		}
+		err := b.zeroRange(off, off+part, free)
+		for i := range locks {
+			locks[i].Unlock()
+		}
 		if err != nil {
 			return fmt.Errorf("ram: free %d bytes at %d: %w", part, off, err)
 		}
@@ -135,8 +143,8 @@ func (b *RAM) zero(off, n int64, free bool) error {
 	return nil
 }
 
-// zeroStripe zeroes mem[off:end], by freeing the whole pages in it if free is set.
-func (b *RAM) zeroStripe(off, end int64, free bool) error {
+// zeroRange zeroes mem[off:end], by freeing the whole pages in it if free is set.
+func (b *RAM) zeroRange(off, end int64, free bool) error {
 	page := int64(b.pageSize)
 	first, last := (off+page-1)/page*page, end/page*page
 	if !free || first >= last {
