@@ -78,8 +78,8 @@ type binding struct {
 	qid uint16
 	// cut ends the queue's connection. It does not wait.
 	cut func(reason error)
-	// fence calls its argument when the commands that the queue has in hand have
-	// left the backends. It does not wait.
+	// fence calls its argument when the commands that the host has sent on the queue
+	// have left the backends. It does not wait.
 	fence func(done func())
 	// lost: the connection has ended or is about to. Under the subsystem's mutex.
 	lost bool

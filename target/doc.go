@@ -53,8 +53,8 @@
 // backends is counted for its host (hostorder.go), and the next Connect of that
 // host to the subsystem is answered when the count is zero: a write from before a
 // loss is never done after one from after it. Commands of connections of that host
-// that seem to be well are waited for too (fence.go): only the host may know that
-// they are lost.
+// that seem to be well are waited for too, also those that are still on the way
+// (fence.go): only the host may know that they are lost.
 //
 // The peer is not trusted: lengths, blocks and keys are checked before use and
 // can't overflow; the target grants no remote access to its memory; connections,

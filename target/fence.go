@@ -3,6 +3,8 @@ package target
 import (
 	"sync/atomic"
 	"time"
+
+	"rbd/verbs"
 )
 
 // A fence looks again after fenceFirst, and then less and less often.
@@ -12,9 +14,11 @@ const (
 )
 
 // fenceOthers lets the host's Connects wait for the commands that its other
-// controllers have in hand. One of them may be what is left of a connection that
-// only the host knows to be lost, and its writes must not land after those that the
-// host is about to send. A controller that is well answers them soon.
+// controllers have in hand, or that are still on their way to them. One of them may be
+// what is left of a connection that only the host knows to be lost, and its writes must
+// not land after those that the host is about to send. A controller that is well
+// answers them soon; one whose host can't be reached is ended by its keep alive timer,
+// or because it leaves RDMA work undone.
 //
 // The look is taken when the settle time is over: what was on its way has come.
 func (s *subsystem) fenceOthers(c *controller) {
@@ -47,10 +51,58 @@ func (s *subsystem) fenceOthers(c *controller) {
 	})
 }
 
-// fence calls done, on the queue's owner, when the commands that are in hand now
-// have left the backends.
+// fence calls done, on the queue's owner, when the commands that the host has sent by
+// now have left the backends.
 func (q *queue) fence(done func()) {
-	q.call(func() { q.fenced(q.inHand(), fenceFirst, done) })
+	q.call(func() {
+		q.probe(func() { q.fenced(q.inHand(), fenceFirst, done) })
+	})
+}
+
+// probes are waits for what the host has sent. An RDMA READ of no bytes is answered
+// behind all that the host has sent before, however late the network delivers it: a
+// TCP that retransmits can keep a write for longer than the host keeps its connection.
+type probes struct {
+	// out wait for the one that is outstanding, next for the one after that: its answer
+	// may be on its way already, before what they wait for.
+	out, next []func()
+}
+
+// probe calls f, as the owner, when all is here that the host has sent by now, or when
+// nothing more will come.
+func (q *queue) probe(f func()) {
+	switch {
+	case q.state == queueDead:
+		f()
+	case len(q.probes.out) > 0:
+		q.probes.next = append(q.probes.next, f)
+	default:
+		q.probes.out = append(q.probes.out, f)
+		q.moving++ // a host that leaves it undone is cut
+		q.sendWRs = append(q.sendWRs, verbs.SendWR{ID: workID(workProbe, 0), Opcode: verbs.WRRDMARead, Flags: verbs.SendSignaled})
+	}
+}
+
+// probed is the end of a probe.
+func (q *queue) probed() {
+	q.moving--
+	done, next := q.probes.out, q.probes.next
+	q.probes = probes{}
+	for _, f := range done {
+		f()
+	}
+	for _, f := range next {
+		q.probe(f)
+	}
+}
+
+// endProbes ends all of a queue that has died.
+func (q *queue) endProbes() {
+	done := append(q.probes.out, q.probes.next...)
+	q.probes = probes{}
+	for _, f := range done {
+		f()
+	}
 }
 
 // fenced waits for commands: receive buffers with their command identifiers.

@@ -16,6 +16,9 @@ const slotsPerCommand = 2
 // slot.
 const sendsPerSlot = 2
 
+// probeSends: an RDMA READ that asks for nothing but an answer.
+const probeSends = 1
+
 // newQueue makes a queue for depth commands. attach gives it its QP.
 func newQueue(t *Target, dev *deviceResources, depth int) (*queue, error) {
 	slots := depth * slotsPerCommand
@@ -24,7 +27,7 @@ func newQueue(t *Target, dev *deviceResources, depth int) (*queue, error) {
 		return nil, err
 	}
 	q := &queue{t: t, pool: dev.pool, own: dev.pool.Account(), mem: mem, slots: make([]slot, slots), early: make([]capsule, 0, depth),
-		recvWRs: make([]verbs.RecvWR, 0, depth), sendWRs: make([]verbs.SendWR, 0, slots*sendsPerSlot),
+		recvWRs: make([]verbs.RecvWR, 0, depth), sendWRs: make([]verbs.SendWR, 0, slots*sendsPerSlot+probeSends),
 		spare: make([]verbs.WC, 0, cqDepth(depth)), drained: make(chan struct{}), quiet: make(chan struct{})}
 	q.inbox.wcs = make([]verbs.WC, 0, cqDepth(depth))
 	for i := range q.slots {
@@ -37,7 +40,10 @@ func newQueue(t *Target, dev *deviceResources, depth int) (*queue, error) {
 }
 
 // cqDepth is how many completions a queue for depth commands may have at once.
-func cqDepth(depth int) int { return depth + depth*slotsPerCommand*sendsPerSlot }
+func cqDepth(depth int) int { return depth + maxSends(depth) }
+
+// maxSends is how much work a queue for depth commands may have posted on its send queue.
+func maxSends(depth int) int { return depth*slotsPerCommand*sendsPerSlot + probeSends }
 
 // attach makes the queue's CQ and QP on a connection, and posts the receives.
 func (q *queue) attach(id verbs.CMID, pd verbs.PD) (verbs.CQ, error) {
@@ -48,7 +54,7 @@ func (q *queue) attach(id verbs.CMID, pd verbs.PD) (verbs.CQ, error) {
 		return nil, fmt.Errorf("make a completion queue: %w", err)
 	}
 	q.qp, err = id.CreateQP(pd, verbs.QPInitAttr{SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{
-		MaxSendWR: depth * slotsPerCommand * sendsPerSlot, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
+		MaxSendWR: maxSends(depth), MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a queue pair: %w", err), cq.Destroy())
 	}

@@ -70,7 +70,8 @@ type queue struct {
 	free    *slot
 	inUse   int
 	parked  int
-	moving  int // slots that wait for the peer
+	moving  int // slots, and a probe, that wait for the peer
+	probes  probes
 	// own is the account of the queue's commands that are for no namespace, accounts
 	// are those of the namespaces by identifier.
 	own      *bufpool.Account
@@ -210,6 +211,11 @@ func (q *queue) completions(wcs []verbs.WC) {
 			if s := &q.slots[index]; s.state == slotFetching && q.state != queueDead {
 				q.execute(s)
 			}
+		case workProbe:
+			q.progress.Add(1)
+			if q.state != queueDead {
+				q.probed()
+			}
 		case workSend:
 			q.progress.Add(1)
 			if s := &q.slots[index]; s.state == slotResponding {
@@ -327,6 +333,7 @@ func (q *queue) release(s *slot) {
 func (q *queue) die() {
 	q.state = queueDead
 	q.early = nil
+	q.endProbes()
 	for i := range q.slots {
 		s := &q.slots[i]
 		switch s.state {

@@ -128,6 +128,52 @@ func TestWritesOfAHalfOpenConnection(t *testing.T) {
 	}
 }
 
+// TestWritesInTheNetwork protects data from writes that the network delivers late: a
+// host that has given a connection up does not get another one before they are done.
+func TestWritesInTheNetwork(t *testing.T) {
+	e := newEnv(t)
+	e.addRAM(1 << 20)
+	direct := e.addr
+	p := e.through()
+	_, cntlid := e.admin(testNQN)
+	q := e.io(cntlid, 1, 16)
+	p.Freeze()
+	late := wire.RangeSQE(wire.IOWrite, 1, 0, 1)
+	late.SGL, late.CID = wire.OffsetSGL(0, 512), 77
+	q.send(late, bytes.Repeat([]byte{'o'}, 512))
+	q.close()
+
+	e.addr = direct
+	again, err := e.dial(0, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect := wire.Connect{SQSize: 31}.SQE()
+	connect.SGL = again.keyed(wire.ConnectDataSize)
+	d := connectData(wire.CNTLIDDynamic)
+	copy(again.data(wire.ConnectDataSize), d.Append(nil))
+	again.send(connect, nil)
+	time.Sleep(3 * settleTime)
+	if len(again.recvs) != 0 {
+		t.Fatal("the Connect was answered while a write of the host was in the network")
+	}
+	p.Thaw()
+	cqe, err := again.answer()
+	if err != nil || !cqe.Status.OK() {
+		t.Fatalf("%v, %v", cqe.Status, err)
+	}
+	again.setCC(wire.MakeCC(0).WithEN(true))
+	q = e.io(uint16(cqe.Result), 1, 16)
+	if !all(q.blocksOf(0, 1), 'o') {
+		t.Error("the late write has not come before the Connect was answered")
+	}
+	q.fill(0, 1, 'n')
+	time.Sleep(settleTime)
+	if !all(q.blocksOf(0, 1), 'n') {
+		t.Error("the late write came last")
+	}
+}
+
 // TestConnectDoesNotWaitForEver protects a host from waiting for a disk that hangs,
 // and that it may try again.
 func TestConnectDoesNotWaitForEver(t *testing.T) {

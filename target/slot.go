@@ -134,10 +134,15 @@ const (
 	workSend
 	workRead
 	workWrite
+	workProbe
 )
 
 func (k workKind) String() string {
-	return [...]string{"receive", "send", "rdma read", "rdma write"}[k&3]
+	names := [...]string{"receive", "send", "rdma read", "rdma write", "probe"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return fmt.Sprintf("workKind(%d)", uint8(k))
 }
 
 func workID(k workKind, index uint32) uint64 { return uint64(k)<<32 | uint64(index) }
