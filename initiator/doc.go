@@ -66,7 +66,8 @@
 //     has not closed the connection itself, it first gets the time to notice the loss,
 //     see quiescence.
 //  4. A try makes a whole new association: admin queue, I/O queues, namespaces. If
-//     fewer I/O queues are granted than before, the others pass their requests on.
+//     fewer I/O queues are granted than before, the others pass their requests on;
+//     their owners are still told under the lock of their own queue.
 //     If the address is reached by another device now, the memory is registered
 //     there, with all buffers that are lent (dial.go).
 //  5. Before anything is sent, the namespaces are compared with those that there

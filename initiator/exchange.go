@@ -194,6 +194,21 @@ func (x *exchange) take(dst []*Request) []*Request {
 	return dst
 }
 
+// takeOf moves the finished requests that were submitted to home to the end of dst.
+func (x *exchange) takeOf(home *Queue, dst []*Request) []*Request {
+	left := x.finished[:0]
+	for _, r := range x.finished {
+		if r.home == home {
+			dst = append(dst, r)
+		} else {
+			left = append(left, r)
+		}
+	}
+	clear(x.finished[len(left):])
+	x.finished = left
+	return dst
+}
+
 // stuck says that something waits for a SEND to complete, which nobody will be
 // told of by an answer.
 func (x *exchange) stuck() bool {

@@ -39,7 +39,8 @@ type Queue struct {
 	submitWRs  []verbs.SendWR
 	submitDone []*Request
 
-	// deliver keeps calls of owners apart; it is held while Complete runs.
+	// deliver keeps calls of owners apart: it is held while Complete runs for requests
+	// that were submitted to this queue, whichever queue they went by.
 	deliver sync.Mutex
 	// group is the scratch of deliver.
 	group []*Request
@@ -84,11 +85,19 @@ func (q *Queue) Slots() int {
 // this one is still sending, on this one: who submits must not hold what its
 // Complete waits for. So does, with its error, one that can't be sent.
 func (q *Queue) Submit(reqs []*Request) {
+	for _, r := range reqs {
+		r.home = q
+	}
+	q.pass(reqs)
+}
+
+// pass is Submit for requests that have a home.
+func (q *Queue) pass(reqs []*Request) {
 	var refused []*Request
 	q.mu.Lock()
 	if via := q.via; via != nil {
 		q.mu.Unlock()
-		via.Submit(reqs)
+		via.pass(reqs)
 		return
 	}
 	for _, r := range reqs {
@@ -163,13 +172,13 @@ func (q *Queue) post() {
 			l.send(wrs)
 		}
 		if len(done) > 0 {
-			q.completeLocked(done)
+			q.completeOwn(done)
 			q.deliver.Unlock()
 		}
 		q.mu.Lock()
 	}
 	q.posting = false
-	stuck := l.x.stuck()
+	stuck := l.x.stuck() || len(l.x.finished) > 0
 	q.mu.Unlock()
 	if stuck {
 		l.wakeMinder()
@@ -180,46 +189,53 @@ func (q *Queue) post() {
 // their SENDs: a peer that runs on this processor answers before the system call
 // that has sent the capsule returns. The caller holds mu, and gets deliver with the
 // requests, to complete them. If somebody else has it, which may be a Complete that
-// submits, the requests are left to the minder.
+// submits, the requests are left to the minder, and so are those of other queues: a
+// Complete of theirs may be what submits here.
 func (q *Queue) overtaken(l *queueConn) []*Request {
 	if l.x.held == 0 || l.dead || !q.deliver.TryLock() {
 		return nil
 	}
 	l.reap()
 	clear(q.submitDone)
-	q.submitDone = l.x.take(q.submitDone[:0])
+	q.submitDone = l.x.takeOf(q, q.submitDone[:0])
 	if len(q.submitDone) == 0 {
 		q.deliver.Unlock()
 	}
 	return q.submitDone
 }
 
-// complete gives requests back to their owners, all of one owner together. The
-// slice is used up.
+// complete gives requests back to their owners. Those that came by this queue
+// because theirs had no connection are told under their own queue's lock: it may be
+// telling others of the same owner. No two of these locks are waited for at a time.
+// The slice is used up.
 func (q *Queue) complete(reqs []*Request) {
-	if len(reqs) == 0 {
-		return
+	for len(reqs) > 0 {
+		home := reqs[0].home
+		home.deliver.Lock()
+		reqs = home.completeOwn(reqs)
+		home.deliver.Unlock()
 	}
-	q.deliver.Lock()
-	defer q.deliver.Unlock()
-	q.completeLocked(reqs)
 }
 
-// completeLocked is complete for a caller that holds deliver.
-func (q *Queue) completeLocked(reqs []*Request) {
-	for rest := reqs; len(rest) > 0; {
-		owner := rest[0].Owner
-		group, others := q.group[:0], rest[:0]
-		for _, r := range rest {
-			if r.Owner == owner {
+// completeOwn gives the requests that were submitted to this queue back to their
+// owners, all of one owner together, and returns the others. The caller holds
+// deliver. The slice is used up.
+func (q *Queue) completeOwn(reqs []*Request) (others []*Request) {
+	for {
+		group, rest := q.group[:0], reqs[:0]
+		for _, r := range reqs {
+			if r.home == q && (len(group) == 0 || r.Owner == group[0].Owner) {
 				group = append(group, r)
 			} else {
-				others = append(others, r)
+				rest = append(rest, r)
 			}
 		}
-		owner.Complete(group)
+		if len(group) == 0 {
+			return rest
+		}
+		group[0].Owner.Complete(group)
 		clear(group)
-		q.group, rest = group, others
+		q.group, reqs = group, rest
 	}
 }
 

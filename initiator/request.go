@@ -74,6 +74,7 @@ type Request struct {
 	// Tag is the owner's.
 	Tag uint64
 
+	home  *Queue         // that it was submitted to
 	next  *Request       // in the line of those that wait
 	seq   uint64         // its number in the queue's order of submission
 	lost  time.Duration  // when its connection was first lost, on the controller's clock; 0: never
@@ -96,8 +97,8 @@ type Owner interface {
 	// Complete gets back requests that this owner submitted to one queue: all that
 	// ended in one batch of completions. It runs on a goroutine of the provider or
 	// of the controller, or within a Submit to the queue, and for one queue never
-	// twice at a time. It must not block. It may submit. The slice is valid until it
-	// returns.
+	// twice at a time, even if another queue does its work for it. It must not block.
+	// It may submit. The slice is valid until it returns.
 	Complete(batch []*Request)
 }
 
