@@ -135,9 +135,7 @@ func (a *association) setFeature(ctx context.Context, fid wire.FeatureID, value 
 // shutdown is the orderly end: no more requests, the rest finished, and the
 // controller told (NVMe Base, Shutdown).
 func (a *association) shutdown(ctx context.Context) error {
-	for _, q := range a.c.queues {
-		q.close(ErrClosed)
-	}
+	a.c.closeQueues()
 	for _, q := range a.c.queues {
 		if err := q.drain(ctx); err != nil {
 			return err

@@ -49,21 +49,29 @@ func (c *Controller) activate(a *association) bool {
 }
 
 // enterLive is the moment from which on the end of the association is the loss of
-// the controller's connection.
+// the controller's connection, and Close ends this association.
 func (c *Controller) enterLive(a *association) bool {
+	from, ok := c.makeLive(a)
+	if ok {
+		c.logTransition(from, StateLive)
+	}
+	return ok
+}
+
+// makeLive is the part of enterLive that nobody sees a half of.
+func (c *Controller) makeLive(a *association) (from State, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended {
-		return false
-	}
-	if _, ok := c.become(StateLive); !ok {
-		return false
-	}
 	c.mu.Lock()
-	c.assoc, c.why = a, nil
-	c.mu.Unlock()
-	close(a.live)
-	return true
+	defer c.mu.Unlock()
+	if a.ended {
+		return c.state, false
+	}
+	if from, ok = c.transit(StateLive); ok {
+		c.assoc, c.why = a, nil
+		close(a.live)
+	}
+	return from, ok
 }
 
 // lost notes that the live association has ended because of err. It does not
@@ -92,6 +100,16 @@ func (c *Controller) suspend(err error) {
 		} else {
 			q.giveUp(err)
 		}
+	}
+}
+
+// closeQueues refuses further requests, for good: no association comes to life any
+// more, and one that is just doing so has resumed all queues before.
+func (c *Controller) closeQueues() {
+	c.turnover.Lock()
+	defer c.turnover.Unlock()
+	for _, q := range c.queues {
+		q.close(ErrClosed)
 	}
 }
 

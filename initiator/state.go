@@ -60,18 +60,30 @@ func (s State) mayBecome(to State) bool {
 }
 
 // become makes a transition if it is allowed, and says whether it did and which
-// state was before. It is the only place that changes the state.
+// state was before.
 func (c *Controller) become(to State) (from State, ok bool) {
 	c.mu.Lock()
-	if from = c.state; from.mayBecome(to) {
-		c.state, ok = to, true
-	}
+	from, ok = c.transit(to)
 	c.mu.Unlock()
-	if !ok {
+	if ok {
+		c.logTransition(from, to)
+	}
+	return from, ok
+}
+
+// transit is become for a caller that holds mu, to change more with the state. It
+// is the only place that changes the state. The caller calls logTransition when it
+// holds no lock.
+func (c *Controller) transit(to State) (from State, ok bool) {
+	if from = c.state; !from.mayBecome(to) {
 		return from, false
 	}
-	c.opts.Logger.Debug("controller state", "nqn", c.opts.SubNQN, "from", from, "to", to)
+	c.state = to
 	return from, true
+}
+
+func (c *Controller) logTransition(from, to State) {
+	c.opts.Logger.Debug("controller state", "nqn", c.opts.SubNQN, "from", from, "to", to)
 }
 
 // State is the controller's state now.

@@ -1,6 +1,7 @@
 package initiator
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -13,7 +14,7 @@ const ioTicks = 4
 
 // supervise runs from the beginning to the end of an association: it ticks the
 // clock and checks the time limits, keeps the controller alive, and cuts the
-// connections when life ends.
+// connections when life ends, or the controller's does.
 func (a *association) supervise() {
 	period := max(a.c.opts.IOTimeout/ioTicks, time.Millisecond)
 	adminTicks := uint32((a.c.opts.AdminTimeout + period - 1) / period)
@@ -23,6 +24,7 @@ func (a *association) supervise() {
 	defer alive.Stop()
 	var ka keepAlive // off until the association is live
 	live := a.live
+	var closed <-chan struct{} // the controller is, which has brought it to life
 	for {
 		action, wait := ka.step(time.Now(), a.traffic())
 		switch action {
@@ -38,9 +40,12 @@ func (a *association) supervise() {
 			a.teardown()
 			return
 		case <-live:
-			live = nil
+			live, closed = nil, a.c.life.Done()
 			kato := time.Duration(a.c.opts.kato()) * time.Millisecond
 			ka = newKeepAlive(kato, a.info.id.CTRATT&wire.CTRATTTBKAS != 0, time.Now())
+		case <-closed:
+			closed = nil
+			a.fail(context.Cause(a.c.life)) // Close has done so, unless it missed this one
 		case <-a.keepAlives:
 			ka.answered(a.traffic())
 		case <-alive.C:
