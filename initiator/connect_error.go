@@ -95,3 +95,10 @@ func isStatus(err error) bool {
 	var cmd *CommandError
 	return errors.As(err, &cmd)
 }
+
+// isTransient says that the error is a status of the controller, after which the
+// same command may succeed.
+func isTransient(err error) bool {
+	var cmd *CommandError
+	return errors.As(err, &cmd) && !cmd.Status.DNR()
+}

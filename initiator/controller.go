@@ -37,7 +37,8 @@ type Controller struct {
 	region    region
 
 	namespaces namespaceTable
-	// known are all namespaces that there ever were, of adopt.
+	// known are all namespaces that there ever were, of adopt and of the survey
+	// before it.
 	known   map[uint32]*Namespace
 	changes changeLog
 	tick    atomic.Uint32

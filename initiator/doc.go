@@ -69,7 +69,8 @@
 //     fewer I/O queues are granted than before, the others pass their requests on;
 //     their owners are still told under the lock of their own queue.
 //     If the address is reached by another device now, the memory is registered
-//     there, with all buffers that are lent (dial.go).
+//     there, with all buffers that are lent (dial.go). If a namespace that there was
+//     can't be identified for a moment, the try has failed.
 //  5. Before anything is sent, the namespaces are compared with those that there
 //     were (adopt): identifiers, block size, and that none has become smaller. One
 //     that is another disk is not used.

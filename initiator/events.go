@@ -2,6 +2,7 @@ package initiator
 
 import (
 	"context"
+	"time"
 
 	"rbd/wire"
 )
@@ -36,8 +37,30 @@ func (a *association) watchEvents() {
 			a.c.opts.Logger.Info("asynchronous event", "nqn", a.c.opts.SubNQN, "event", event.String())
 			continue
 		}
-		if err := a.namespacesChanged(ctx); err != nil {
+		a.followNamespaces(ctx)
+	}
+}
+
+// followNamespaces acts on a change of namespaces. As long as the controller can't
+// tell them for a moment, they are what they were, and it is asked again.
+func (a *association) followNamespaces(ctx context.Context) {
+	var before string // what went wrong the last time
+	for {
+		err := a.namespacesChanged(ctx)
+		if err == nil {
+			return
+		}
+		if err.Error() != before {
+			before = err.Error()
 			a.eventTrouble("look for changed namespaces", err)
+		}
+		if !isTransient(err) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(a.c.opts.ReconnectDelay, time.Second)):
 		}
 	}
 }

@@ -63,7 +63,8 @@ func (a *association) activeNamespaces(ctx context.Context) ([]uint32, error) {
 }
 
 // identifyNamespace asks for one namespace. It returns nil, and logs why, for one
-// that can't be used.
+// that can't be used. One that was there before and can't be asked about for a
+// moment is an error: requests wait for it.
 func (a *association) identifyNamespace(ctx context.Context, nsid uint32) (*NamespaceInfo, error) {
 	var ns wire.IdentifyNamespace
 	var ids wire.NSDescriptors
@@ -83,9 +84,12 @@ func (a *association) identifyNamespace(ctx context.Context, nsid uint32) (*Name
 	if err == nil {
 		info, err = describe(nsid, &a.info, &ns, &ids)
 	}
-	if err != nil && a.err() == nil && ctx.Err() == nil {
-		a.c.opts.Logger.Warn("namespace left out", "nqn", a.c.opts.SubNQN, "nsid", nsid, "err", err)
-		return nil, nil
+	if err == nil || a.err() != nil || ctx.Err() != nil {
+		return info, err
 	}
-	return info, err
+	if a.c.known[nsid] != nil && isTransient(err) {
+		return nil, fmt.Errorf("namespace %d: %w", nsid, err)
+	}
+	a.c.opts.Logger.Warn("namespace left out", "nqn", a.c.opts.SubNQN, "nsid", nsid, "err", err)
+	return nil, nil
 }

@@ -62,7 +62,9 @@ func (s *script) listen() verbs.Addr {
 			s.t.Errorf("accept: %v", err)
 			return
 		}
+		s.mu.Lock()
 		s.conns = append(s.conns, c)
+		s.mu.Unlock()
 		wg.Go(c.serve)
 	})
 }
