@@ -40,6 +40,10 @@ type exchange struct {
 
 	line // waiting for a slot
 
+	// interrupted were answered with an error and are to be sent again; paused are
+	// those whose pause before that has begun.
+	interrupted, paused line
+
 	// noZeroes has the namespaces for which Write Zeroes was refused.
 	noZeroes map[uint32]bool
 
@@ -161,6 +165,12 @@ func (x *exchange) settle(r *Request, c *wire.CQE) {
 		x.enqueue(r)
 		return
 	}
+	if !c.Status.OK() && r.repeats(c.Status) {
+		r.repeated++
+		x.interrupted.enqueue(r)
+		return
+	}
+	r.repeated = 0
 	if !c.Status.OK() {
 		x.finish(r, &StatusError{
 			Op: r.Op, NSID: r.NSID, Offset: r.Offset + r.done, Length: r.chunk, Status: c.Status,
@@ -216,7 +226,9 @@ func (x *exchange) stuck() bool {
 }
 
 // idle says that no request is out or waiting.
-func (x *exchange) idle() bool { return x.head == nil && len(x.free)+x.lagging-x.held == len(x.slots) }
+func (x *exchange) idle() bool {
+	return x.head == nil && x.interrupted.head == nil && x.paused.head == nil && len(x.free)+x.lagging-x.held == len(x.slots)
+}
 
 // overdue is a request that has been out for more than limit ticks, or nil.
 func (x *exchange) overdue(now, limit uint32) *Request {
@@ -232,6 +244,11 @@ func (x *exchange) overdue(now, limit uint32) *Request {
 	return nil
 }
 
+// withdraw takes a request out that is not out, and says whether there was one.
+func (x *exchange) withdraw(r *Request) bool {
+	return x.line.withdraw(r) || x.interrupted.withdraw(r) || x.paused.withdraw(r)
+}
+
 // retreat takes all requests out of a connection that has ended: those that are
 // out, and those that wait. What it leaves is idle.
 func (x *exchange) retreat() []*Request {
@@ -245,5 +262,8 @@ func (x *exchange) retreat() []*Request {
 		*s = slot{gen: s.gen}
 		x.free = append(x.free, uint16(i))
 	}
-	return append(all, x.takeAll()...)
+	for _, l := range []*line{&x.interrupted, &x.paused, &x.line} {
+		all = append(all, l.takeAll()...)
+	}
+	return all
 }

@@ -115,7 +115,7 @@ func (q *Queue) pass(reqs []*Request) {
 
 // admit checks a request and prepares it. The caller holds mu.
 func (q *Queue) admit(r *Request) error {
-	r.done, r.chunk, r.lost = 0, 0, 0
+	r.done, r.chunk, r.lost, r.repeated = 0, 0, 0, 0
 	if r.Op == opCommand {
 		if q.conn.dead {
 			return q.conn.why
@@ -196,6 +196,7 @@ func (q *Queue) overtaken(l *queueConn) []*Request {
 		return nil
 	}
 	l.reap()
+	l.pace()
 	clear(q.submitDone)
 	q.submitDone = l.x.takeOf(q, q.submitDone[:0])
 	if len(q.submitDone) == 0 {

@@ -151,6 +151,7 @@ func (l *queueConn) reap() {
 // advance sends what waits for the slots that have become free, and collects the
 // requests that are over. The caller holds the queue's mu; advance unlocks it.
 func (l *queueConn) advance(wrs []verbs.SendWR, done []*Request) ([]verbs.SendWR, []*Request) {
+	l.pace()
 	wrs = l.fill(wrs)
 	clear(done)
 	done = l.x.take(done[:0])

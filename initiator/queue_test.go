@@ -163,7 +163,7 @@ func TestQueueZeroesAsData(t *testing.T) {
 	g := newFixture(t, 4, 4096)
 	r := g.req(o, OpWriteZeroes, 0, 512)
 	g.q.Submit([]*Request{r})
-	g.answer(wire.CQE{CID: g.take()[0].CID, Status: wire.StatusInternalError})
+	g.answer(wire.CQE{CID: g.take()[0].CID, Status: wire.StatusInternalError.WithDNR()})
 	o.wait(t, 1)
 	if !errors.Is(r.Err, wire.StatusInternalError) {
 		t.Errorf("error is %v", r.Err)

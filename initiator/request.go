@@ -81,6 +81,9 @@ type Request struct {
 	info  *NamespaceInfo // as it was at Submit
 	done  uint64         // bytes that have been answered
 	chunk uint64         // bytes of the command that is out
+	// repeated is how many times the command that is out was sent again because of the
+	// controller's answer.
+	repeated uint8
 	// zeroesAsData: the controller has refused Write Zeroes for the namespace, and
 	// gets zeros as data.
 	zeroesAsData bool
