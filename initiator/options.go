@@ -23,14 +23,17 @@ type Options struct {
 	// entries has n-1 commands out. The target may lower it.
 	QueueSize int
 	// KeepAlive is the keep-alive timeout: the target gives up a host that it has
-	// not heard of for so long, and the host a target. Default 5 s; negative
-	// turns keep-alive off.
+	// not heard of for so long, and the host a target. After a loss that the target
+	// may not have noticed, the first try to reconnect is made after twice this time.
+	// Default 5 s; negative turns keep-alive off.
 	KeepAlive time.Duration
 	// NoReconnect ends the controller when its connection is lost.
 	NoReconnect bool
 	// LossTimeout is how long requests wait for another connection when it is lost
 	// (ctrl-loss-tmo of nvme-cli): then they end with an error, and so do new ones
-	// until the target is back. Default 10 min; negative lets them wait for ever.
+	// until the target is back. Default 10 min; negative lets them wait for ever. They
+	// wait longer if the first try comes so late, see KeepAlive, that it had less than
+	// 10 s.
 	LossTimeout time.Duration
 	// ReconnectDelay lies between two tries to reconnect; default 10 s. The first
 	// one is made at once.

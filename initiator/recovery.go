@@ -18,6 +18,10 @@ const (
 // that it does not know what it will have in the next.
 const maxRefusals = 3
 
+// tryTime is what requests give the first try, however long it had to wait, before
+// they end.
+const tryTime = 10 * time.Second
+
 // recovery decides what is done about a lost connection, and when. It has no
 // clock: it is told the time.
 type recovery struct {
@@ -35,11 +39,16 @@ type recovery struct {
 }
 
 // newRecovery begins with a loss at now. The first try is not made before the time
-// first. A negative limit lets requests wait for ever.
+// first. Requests wait for limit, but not less than the first try may take; if limit
+// is negative, for ever.
 func newRecovery(delay, limit time.Duration, now, first time.Time) recovery {
 	r := recovery{delay: delay, next: first}
-	if limit >= 0 {
-		r.deadline = now.Add(limit)
+	if limit < 0 {
+		return r
+	}
+	r.deadline = now.Add(limit)
+	if tried := first.Add(min(limit, tryTime)); r.deadline.Before(tried) {
+		r.deadline = tried
 	}
 	return r
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Protects how long a disk pauses: when tries are made, when requests end, and that
-// neither depends on how long a try takes.
+// Protects how long a disk pauses: when tries are made, when requests end, that
+// neither depends on how long a try takes, and that no request ends without a try.
 func TestRecovery(t *testing.T) {
 	const refused = true
 	second := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -38,8 +38,12 @@ func TestRecovery(t *testing.T) {
 			[]string{"0 try", "10 try", "15 give up", "20 try", "30 try"}},
 		{"in time though a try is out", 10, 15, 0, []try{{100, false}}, 103,
 			[]string{"0 try", "15 give up", "101 try"}},
-		{"before the first try", 10, 2, 10, []try{{1, false}}, 12,
-			[]string{"2 give up", "10 try"}},
+		{"not before the first try", 10, 2, 10, []try{{1, false}}, 22,
+			[]string{"10 try", "12 give up", "20 try"}},
+		{"nor while it is out", 10, 60, 60, []try{{20, false}}, 82,
+			[]string{"60 try", "70 give up", "81 try"}},
+		{"in time if it was early enough", 10, 60, 45, []try{{1, false}}, 66,
+			[]string{"45 try", "55 try", "60 give up", "65 try"}},
 		{"for ever", 10, -1, 0, []try{{1, false}}, 22,
 			[]string{"0 try", "10 try", "20 try"}},
 		{"refused again and again", 10, 600, 0, []try{{1, refused}}, 32,
