@@ -214,18 +214,22 @@ func (q *nbdQueue) Close() error {
 	return nil
 }
 
-// nbdError chooses the error value that an NBD client gets.
+// nbdError chooses the error value that an NBD client gets. The loss of the target
+// comes before what its causes are: a status of the last try to reconnect is not about
+// the request.
 func nbdError(err error) error {
 	var status wire.Status
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, initiator.ErrClosed):
+		return nbd.ErrShutdown
+	case errors.Is(err, initiator.ErrConnectionLost):
+		return nbd.ErrIO
 	case errors.Is(err, initiator.ErrReadOnly):
 		return nbd.ErrPermission
 	case errors.Is(err, initiator.ErrNotSupported):
 		return nbd.ErrNotSupported
-	case errors.Is(err, initiator.ErrClosed):
-		return nbd.ErrShutdown
 	case errors.As(err, new(*initiator.RangeError)):
 		return nbd.ErrInvalid
 	case errors.As(err, &status):

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -150,8 +151,15 @@ func TestShareOfMemory(t *testing.T) {
 	q.Free(&bufs[1])
 }
 
-// Each error reaches an NBD client as the value that tells it most.
+// Each error reaches an NBD client as the value that tells it most; that of a loss
+// does not tell what the last try to reconnect was answered.
 func TestNBDError(t *testing.T) {
+	lost := func(last error) error {
+		return fmt.Errorf("%w: %w; the last try to reconnect: %w", initiator.ErrConnectionLost, verbs.ErrDisconnected, last)
+	}
+	refused := func(s wire.Status) error {
+		return &initiator.ConnectError{Err: &initiator.CommandError{Command: "set features", Status: s}}
+	}
 	for _, c := range []struct {
 		err  error
 		want error
@@ -161,6 +169,10 @@ func TestNBDError(t *testing.T) {
 		{initiator.ErrNotSupported, nbd.ErrNotSupported},
 		{initiator.ErrClosed, nbd.ErrShutdown},
 		{initiator.ErrConnectionLost, nbd.ErrIO},
+		{lost(refused(wire.StatusInvalidField.WithDNR())), nbd.ErrIO},
+		{lost(refused(wire.StatusCapacityExceeded)), nbd.ErrIO},
+		{lost(refused(wire.StatusNamespaceWriteProtected)), nbd.ErrIO},
+		{lost(initiator.ErrNotSupported), nbd.ErrIO},
 		{&initiator.RangeError{Err: initiator.ErrOutOfRange}, nbd.ErrInvalid},
 		{&initiator.StatusError{Status: wire.StatusLBAOutOfRange.WithDNR()}, nbd.ErrInvalid},
 		{&initiator.StatusError{Status: wire.StatusCapacityExceeded}, nbd.ErrNoSpace},
