@@ -29,6 +29,9 @@ type call struct {
 	state atomic.Uint32 // a callState
 	// quit: the caller waits no longer than it must.
 	quit atomic.Bool
+	// at is the queue that has the request: another may do the work of the one that it
+	// was submitted to.
+	at atomic.Pointer[Queue]
 }
 
 func newCall() *call { return &call{done: make(chan struct{}, 1)} }
@@ -45,7 +48,7 @@ func (c *call) release() {
 // touched again.
 func (c *call) run(ctx context.Context, q *Queue) error {
 	c.start(q)
-	return c.wait(ctx, q)
+	return c.wait(ctx)
 }
 
 // runInPlace is run with a buffer of the caller's own: if ctx ends, it still waits
@@ -58,7 +61,7 @@ func (c *call) runInPlace(ctx context.Context, q *Queue) {
 	case <-ctx.Done():
 	}
 	c.quit.Store(true)
-	q.withdraw(&c.req, ctx.Err())
+	c.withdraw(ctx.Err())
 	<-c.done
 }
 
@@ -70,7 +73,7 @@ func (c *call) start(q *Queue) {
 }
 
 // wait is the second half of run.
-func (c *call) wait(ctx context.Context, q *Queue) error {
+func (c *call) wait(ctx context.Context) error {
 	select {
 	case <-c.done:
 		return nil
@@ -86,8 +89,23 @@ func (c *call) wait(ctx context.Context, q *Queue) error {
 		<-c.done
 		return nil
 	}
-	q.withdraw(&c.req, ctx.Err())
+	c.withdraw(ctx.Err())
 	return ctx.Err()
+}
+
+// withdraw takes the request back, wherever it waits, unless it is out. If it is on
+// its way from one queue to another, that one sees that quit is set.
+func (c *call) withdraw(err error) {
+	for q := c.at.Load(); q != nil; {
+		if q.withdraw(&c.req, err) {
+			return
+		}
+		at := c.at.Load()
+		if at == q {
+			return
+		}
+		q = at
+	}
 }
 
 // callOwner owns the requests of all calls.

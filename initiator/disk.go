@@ -202,7 +202,7 @@ func (t *transfer) end(ctx context.Context) error {
 	cl := t.calls[t.first]
 	t.first = (t.first + 1) % window
 	t.count--
-	if err := cl.wait(ctx, t.q); err != nil {
+	if err := cl.wait(ctx); err != nil {
 		return fmt.Errorf("%s: %w", t.whole.Op, err)
 	}
 	defer cl.release()

@@ -101,6 +101,7 @@ func (q *Queue) pass(reqs []*Request) {
 		return
 	}
 	for _, r := range reqs {
+		r.enter(q)
 		if r.Err = q.admit(r); r.Err != nil {
 			refused = append(refused, r)
 			continue
@@ -240,21 +241,17 @@ func (q *Queue) completeOwn(reqs []*Request) (others []*Request) {
 	}
 }
 
-// withdraw takes back a request that is not out, and completes it with err. Its
-// call says already that it is not wanted, so that it is not sent (again) if it is
-// on its way from one line to another.
-func (q *Queue) withdraw(r *Request, err error) {
+// withdraw takes back a request that waits in this queue, completes it with err, and
+// says whether there was one.
+func (q *Queue) withdraw(r *Request, err error) bool {
 	q.mu.Lock()
 	found := q.held.withdraw(r) || q.conn.x.withdraw(r)
-	via := q.via
 	q.mu.Unlock()
-	switch {
-	case found:
+	if found {
 		r.Err = err
 		q.complete([]*Request{r})
-	case via != nil:
-		via.withdraw(r, err)
 	}
+	return found
 }
 
 // overdue is the error of a request that has been out for more than limit ticks,

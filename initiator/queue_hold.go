@@ -83,6 +83,7 @@ func (q *Queue) adopt(held []*Request) {
 func (q *Queue) adoptLocked(held []*Request) {
 	var over []*Request
 	for _, r := range held {
+		r.enter(q) // before it is asked whether it is wanted, see call.withdraw
 		err := q.refuse
 		switch {
 		case r.unwanted():

@@ -163,11 +163,11 @@ func TestQueueHoldUnwanted(t *testing.T) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	out, waiting := submit(0), submit(512) // the queue has one slot
-	if err := out.wait(over, f.q); !errors.Is(err, context.Canceled) {
+	if err := out.wait(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	f.lose(t)
-	if err := waiting.wait(over, f.q); !errors.Is(err, context.Canceled) {
+	if err := waiting.wait(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("a request that is held: %v", err)
 	}
 	inPlace := newCall()
@@ -186,7 +186,7 @@ func TestQueueHoldUnwanted(t *testing.T) {
 		t.Fatalf("offsets %v are sent", got)
 	}
 	c.answer(ok(s[0]))
-	if err := kept.wait(context.Background(), f.q); err != nil || kept.req.Err != nil {
+	if err := kept.wait(context.Background()); err != nil || kept.req.Err != nil {
 		t.Errorf("got %v, %v", err, kept.req.Err)
 	}
 }

@@ -48,7 +48,7 @@ func TestQueueVia(t *testing.T) {
 	cl.start(f.q)
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := cl.wait(over, f.q); !errors.Is(err, context.Canceled) {
+	if err := cl.wait(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	g.answer(ok(s[0]), ok(s[1]))
@@ -104,6 +104,38 @@ func TestQueueViaCompletesApart(t *testing.T) {
 	close(leave)
 	for range 3 {
 		<-over
+	}
+}
+
+// Protects callers whose request is held by the queue that did the work of theirs:
+// when their context ends they get it back at once, and it is not sent.
+func TestQueueViaWithdraw(t *testing.T) {
+	f, g := viaPair(t, 4, 0)
+	defer func() { f.fakeConn = f.reconnect(t, 4) }() // for its end
+	over, cancel := context.WithCancel(context.Background())
+	cl := newCall()
+	cl.req = *f.req(nil, OpRead, 512, 512)
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		cl.runInPlace(over, f.q)
+	}()
+	g.takeLater(t)
+	f.q.hold()
+	g.lose(t)
+	cancel()
+	select {
+	case <-back:
+		if !errors.Is(cl.req.Err, context.Canceled) {
+			t.Errorf("got %v", cl.req.Err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the caller waits for the next connection")
+	}
+	g.fakeConn = g.reconnect(t, 4)
+	g.q.resume(nil)
+	if n := len(g.take()); n != 0 {
+		t.Errorf("%d capsules", n)
 	}
 }
 

@@ -95,6 +95,14 @@ type Request struct {
 // again, for what its caller does next must not be undone by it.
 func (r *Request) unwanted() bool { return r.call != nil && r.call.quit.Load() }
 
+// enter notes that q has the request now. Its mu is held until the request is in a
+// line of q.
+func (r *Request) enter(q *Queue) {
+	if r.call != nil {
+		r.call.at.Store(q)
+	}
+}
+
 // Owner is told of the requests that are over.
 type Owner interface {
 	// Complete gets back requests that this owner submitted to one queue: all that
