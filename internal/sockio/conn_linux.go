@@ -35,6 +35,7 @@ type Conn struct {
 	fd            descriptor
 	local, remote net.Addr
 	r, w          side
+	hangup        side // opened by WatchHangup
 }
 
 // side is one direction: its system call, and its waits.
@@ -211,6 +212,40 @@ func (c *Conn) WaitReadable() error {
 	return c.wait(&c.r)
 }
 
+// WatchHangup makes WaitHangup possible. It is called before the connection is
+// shared, and takes a descriptor more.
+func (c *Conn) WatchHangup() error {
+	if err := c.hangup.open(c.fd.fd, unix.POLLRDHUP); err != nil {
+		return fmt.Errorf("watch for a hang-up: %w", err)
+	}
+	return nil
+}
+
+// WaitHangup waits until HungUp, however much there is to read before the end of
+// the stream. Its error says that it can't know.
+func (c *Conn) WaitHangup() error {
+	if err := c.wait(&c.hangup); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// HungUp says that nothing more comes from the peer than what has come already: it
+// has ended its stream or closed, or the connection is broken or closed here.
+func (c *Conn) HungUp() bool {
+	if !c.fd.acquire() {
+		return true
+	}
+	defer c.fd.release()
+	poll := [1]unix.PollFd{{Fd: int32(c.fd.fd), Events: unix.POLLRDHUP}}
+	for {
+		n, err := unix.Poll(poll[:], 0)
+		if !errors.Is(err, unix.EINTR) {
+			return n != 0 // an error does not occur with a sound descriptor
+		}
+	}
+}
+
 // open prepares the waits of a side, which are for events.
 func (s *side) open(fd int, events int16) error {
 	s.poll[0] = unix.PollFd{Fd: int32(fd), Events: events}
@@ -312,5 +347,6 @@ func (c *Conn) Close() error {
 	return c.fd.close(func() {
 		c.r.park.close()
 		c.w.park.close()
+		c.hangup.park.close()
 	})
 }
