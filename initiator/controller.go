@@ -121,6 +121,14 @@ func (c *Controller) association() *association {
 // the queues are the same over reconnects.
 func (c *Controller) Queues() []*Queue { return c.queues }
 
+// DropAbandoned ends the requests that wait for a connection and whose Abandoned has
+// become true.
+func (c *Controller) DropAbandoned() {
+	for _, q := range c.queues { // any of them may hold what was submitted to another
+		q.dropUnwanted()
+	}
+}
+
 // Buffers lends the memory that reads and writes use. All of it must be back
 // when Close is called.
 func (c *Controller) Buffers() *bufpool.Pool { return c.pool }

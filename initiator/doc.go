@@ -90,7 +90,8 @@
 // executed after the answer to the second. Against it, the target lets the host's
 // next connection in only when the commands of the one before have left the disk,
 // and this side does not come back before the target knows. A request that is given
-// up by its caller is never sent again, for the same reason.
+// up by its caller is never sent again, for the same reason; nor is one whose owner
+// has set [Request.Abandoned], which ends at the loss, or at once if it is held.
 //
 // What lies in the volatile cache of a target and has been answered is not held
 // here, and is not sent again: it is safe when a process or a connection dies, but

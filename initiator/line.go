@@ -47,6 +47,20 @@ func (l *line) withdraw(r *Request) bool {
 	return false
 }
 
+// takeUnwanted takes out the requests that nobody waits for any more.
+func (l *line) takeUnwanted() (unwanted []*Request) {
+	all := *l
+	*l = line{}
+	for all.head != nil {
+		if r := all.dequeue(); r.unwanted() {
+			unwanted = append(unwanted, r)
+		} else {
+			l.enqueue(r)
+		}
+	}
+	return unwanted
+}
+
 // takeAll empties the line.
 func (l *line) takeAll() (all []*Request) {
 	for l.head != nil {

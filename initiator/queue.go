@@ -127,6 +127,9 @@ func (q *Queue) admit(r *Request) error {
 		return q.refuse
 	}
 	r.cmd = nil
+	if q.holding && r.unwanted() {
+		return ErrConnectionLost
+	}
 	return q.check(r)
 }
 

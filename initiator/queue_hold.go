@@ -35,6 +35,17 @@ func (q *Queue) giveUp(err error) {
 	q.complete(over)
 }
 
+// dropUnwanted ends what is held and nobody waits for any more.
+func (q *Queue) dropUnwanted() {
+	q.mu.Lock()
+	over := q.held.takeUnwanted()
+	q.mu.Unlock()
+	for _, r := range over {
+		r.Err = ErrConnectionLost
+	}
+	q.complete(over)
+}
+
 // retreat takes the requests out of the connection, which has ended, and holds
 // them, in the order in which they were submitted. Those that may not wait, or
 // that nobody waits for, end with err: they must not be sent again.

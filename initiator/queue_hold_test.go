@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"rbd/wire"
@@ -188,6 +189,55 @@ func TestQueueHoldUnwanted(t *testing.T) {
 	c.answer(ok(s[0]))
 	if err := kept.wait(context.Background()); err != nil || kept.req.Err != nil {
 		t.Errorf("got %v, %v", err, kept.req.Err)
+	}
+}
+
+// Protects from the requests of an owner whose client has gone: what is out may be
+// answered, but neither is it sent again after a loss nor does anything wait for a
+// connection. Those of others do.
+func TestQueueHoldAbandoned(t *testing.T) {
+	f := newFixture(t, 2, 4096)
+	o := newCollector()
+	var gone, there atomic.Bool
+	req := func(off uint64, abandoned *atomic.Bool) *Request {
+		r := f.req(o, OpWrite, off, 512)
+		r.Abandoned = abandoned
+		return r
+	}
+	answered, out, waiting, kept := req(0, &gone), req(512, &gone), req(1024, &gone), req(1536, &there)
+	f.q.Submit([]*Request{answered, out, waiting, kept})
+	gone.Store(true)
+	f.q.dropUnwanted()
+	o.none(t) // the connection is sound
+	f.answer(ok(f.take()[0]))
+	o.wait(t, 1)
+	f.lose(t)
+	o.wait(t, 2)
+	late := req(2048, &gone)
+	f.q.Submit([]*Request{late})
+	o.wait(t, 1)
+	held := req(2560, &there)
+	f.q.Submit([]*Request{held})
+	f.q.dropUnwanted()
+	o.none(t)
+	c := f.reconnect(t, 2)
+	f.q.resume(nil)
+	s := c.take()
+	if got := offsets(s); !slices.Equal(got, []uint64{1536, 2560}) {
+		t.Fatalf("offsets %v are sent", got)
+	}
+	f.q.hold()
+	last := req(3072, &there)
+	f.q.Submit([]*Request{last})
+	there.Store(true)
+	f.q.dropUnwanted()
+	o.wait(t, 1)
+	c.answer(ok(s[0]), ok(s[1]))
+	o.wait(t, 2)
+	for r, want := range map[*Request]error{answered: nil, out: errCable, waiting: errCable, late: ErrConnectionLost, kept: nil, held: nil, last: ErrConnectionLost} {
+		if !errors.Is(r.Err, want) {
+			t.Errorf("request at %d: %v, want %v", r.Offset, r.Err, want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package initiator
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"rbd/verbs/bufpool"
@@ -73,6 +74,10 @@ type Request struct {
 	Owner Owner
 	// Tag is the owner's.
 	Tag uint64
+	// Abandoned, if there is one, becomes true when the one that the owner works for
+	// has gone: the request may be finished on the connection that it is on, but does
+	// not wait for another. Who sets it calls Controller.DropAbandoned then.
+	Abandoned *atomic.Bool
 
 	home  *Queue         // that it was submitted to
 	next  *Request       // in the line of those that wait
@@ -93,7 +98,9 @@ type Request struct {
 
 // unwanted says that nobody waits for the request any more: it must not be sent
 // again, for what its caller does next must not be undone by it.
-func (r *Request) unwanted() bool { return r.call != nil && r.call.quit.Load() }
+func (r *Request) unwanted() bool {
+	return r.call != nil && r.call.quit.Load() || r.Abandoned != nil && r.Abandoned.Load()
+}
 
 // enter notes that q has the request now. Its mu is held until the request is in a
 // line of q.
