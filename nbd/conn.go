@@ -44,6 +44,9 @@ type conn struct {
 	sess  session
 	queue Queue
 
+	opened bool          // takes part in succession; guarded by Server.mu
+	left   chan struct{} // closed when the connection is done with
+
 	// The reader's.
 	stage   []byte
 	r, w    int // stage[r:w] is not yet parsed
@@ -83,24 +86,12 @@ func newConn(nc net.Conn, log *slog.Logger) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{sock: sock, log: log, stage: make([]byte, stageSize)}
+	if err := sock.WatchHangup(); err != nil {
+		return nil, errors.Join(err, sock.Close())
+	}
+	c := &conn{sock: sock, log: log, left: make(chan struct{}), stage: make([]byte, stageSize)}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c, nil
-}
-
-// serve runs the connection from its greeting to its end, and answers nil when
-// the client has left by the rules.
-func (c *conn) serve(exports []Export, timeout, stall time.Duration) error {
-	ok, err := c.handshake(exports, timeout)
-	if !ok {
-		c.sock.Close()
-		return err
-	}
-	err = c.transmission(stall)
-	if errors.Is(err, io.EOF) {
-		return nil // without NBD_CMD_DISC: common
-	}
-	return err
 }
 
 // interruptible lets a context that ends, for whatever reason, end a wait for the
@@ -121,13 +112,15 @@ func (c *conn) transmission(stall time.Duration) (err error) {
 	c.log = c.log.With("export", c.sess.export.Name)
 	c.log.Info("NBD client has opened an export", "mode", c.sess.mode, "metadata", c.sess.metadata)
 	c.prepare()
-	var writer sync.WaitGroup
-	writer.Go(c.writer)
+	var helpers sync.WaitGroup
+	helpers.Go(c.writer)
+	helpers.Go(c.watch)
 	err = c.readLoop()
 	c.flush()
 	c.drain(stall)
 	close(c.resume)
-	writer.Wait()
+	c.sock.Close() // ends the watch
+	helpers.Wait()
 	if cerr := c.queue.Close(); cerr != nil && err == nil {
 		err = fmt.Errorf("close export %q: %w", c.sess.export.Name, cerr)
 	}

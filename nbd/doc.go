@@ -27,6 +27,18 @@
 //  5. A slot and its memory are free again when the last byte of the reply is
 //     in the socket.
 //
+// # When a client leaves
+//
+// After NBD_CMD_DISC or the end of the stream, what has been read is finished and
+// answered: a client may end its side and still read. But what a device keeps back
+// because it can't do it now must not be done at some later time, over what a
+// successor of the client has been told to be written. So a goroutine of each
+// connection waits for the client to hang up, also while no request is read, and
+// tells the device, if that is an [Abandoner]. And a client that comes waits, before
+// its first request is read, until those of the same export that have hung up have
+// nothing in hand (succession.go). It sees a pause; after a minute it is refused. For
+// connections without a handshake, their caller has to see to that.
+//
 // # Ownership
 //
 // A slot has one owner at a time: the free list, the reader, the device, the

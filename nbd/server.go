@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -34,6 +35,7 @@ type Server struct {
 	exports []Export
 	log     *slog.Logger
 	stall   time.Duration
+	settle  time.Duration
 
 	mu        sync.Mutex
 	stopping  bool
@@ -64,7 +66,7 @@ func NewServer(exports []Export, logger *slog.Logger) (*Server, error) {
 		}
 	}
 	return &Server{
-		exports: slices.Clone(exports), log: logger, stall: defaultStall,
+		exports: slices.Clone(exports), log: logger, stall: defaultStall, settle: defaultSettle,
 		listeners: make(map[net.Listener]struct{}), conns: make(map[*conn]struct{}),
 	}, nil
 }
@@ -138,7 +140,19 @@ func (s *Server) serveConn(nc net.Conn, log *slog.Logger) error {
 	if timeout == 0 {
 		timeout = defaultHandshakeTimeout
 	}
-	return c.serve(s.exports, timeout, s.stall)
+	ok, err := c.handshake(s.exports, timeout)
+	if ok {
+		err = s.succeed(c)
+	}
+	if !ok || err != nil {
+		c.sock.Close()
+		return err
+	}
+	err = c.transmission(s.stall)
+	if errors.Is(err, io.EOF) {
+		return nil // without NBD_CMD_DISC: common
+	}
+	return err
 }
 
 // open makes a connection of a socket, which it closes if that fails.
@@ -179,6 +193,7 @@ func (s *Server) leave(c *conn) {
 	delete(s.conns, c)
 	s.mu.Unlock()
 	s.ended.Done()
+	close(c.left)
 }
 
 func (s *Server) isStopping() bool {

@@ -47,7 +47,7 @@ func (d *nbdDevice) OpenQueue(o nbd.Owner) (nbd.Queue, error) {
 	}
 	pool := d.ctrl.Buffers()
 	q := &nbdQueue{
-		owner: o, pool: pool, most: pool.Size() / 2, nsid: d.ns.NSID(),
+		ctrl: d.ctrl, owner: o, pool: pool, most: pool.Size() / 2, nsid: d.ns.NSID(),
 		queue:     queues[int(d.next.Add(1)-1)%len(queues)],
 		submitted: make([]*initiator.Request, 0, nbd.MaxRequests),
 		completed: make([]*nbd.Request, 0, nbd.MaxRequests),
@@ -60,6 +60,7 @@ func (d *nbdDevice) OpenQueue(o nbd.Owner) (nbd.Queue, error) {
 // request with index i is always carried by reqs[i], so that nothing is
 // allocated on the way.
 type nbdQueue struct {
+	ctrl  *initiator.Controller
 	owner nbd.Owner
 	queue *initiator.Queue
 	pool  *bufpool.Pool
@@ -67,6 +68,8 @@ type nbdQueue struct {
 	// its replies must not stop the others.
 	most int
 	nsid uint32
+	// abandoned: the client has hung up; its requests wait for no target that is away.
+	abandoned atomic.Bool
 
 	reqs [nbd.MaxRequests]initiator.Request
 	from [nbd.MaxRequests]*nbd.Request
@@ -175,7 +178,7 @@ func (q *nbdQueue) Submit(reqs []*nbd.Request) {
 		x := &q.reqs[r.Index]
 		x.Op, x.FUA, x.NoUnmap = initiatorOps[r.Op], r.FUA, r.NoHole
 		x.NSID, x.Offset, x.Length = q.nsid, r.Offset, r.Length
-		x.Owner, x.Tag = q, uint64(r.Index)
+		x.Owner, x.Tag, x.Abandoned = q, uint64(r.Index), &q.abandoned
 		if len(r.Buf.Data) > 0 {
 			x.Buf = q.lent.bufs[r.Buf.Handle[0]]
 		}
@@ -184,6 +187,12 @@ func (q *nbdQueue) Submit(reqs []*nbd.Request) {
 	}
 	q.mu.Unlock()
 	q.queue.Submit(q.submitted)
+}
+
+// Abandon ends the requests that wait until the target is back.
+func (q *nbdQueue) Abandon() {
+	q.abandoned.Store(true)
+	q.ctrl.DropAbandoned()
 }
 
 // Complete hands a batch back to the NBD connection.

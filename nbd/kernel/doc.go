@@ -30,7 +30,8 @@
 // the same blocks. The kernel shuts the socket down before it resends, and that can
 // be seen at our end: before a batch of requests is submitted, a [fence] looks at
 // the sockets of the device. Requests of a connection that is shut down are dropped,
-// and those of others wait while one that is shut down has requests in hand.
+// and those of others wait while one that is shut down has requests in hand. Those that
+// the device keeps back, because it can't do them now, end there (nbd.Abandoner).
 //
 // # Threads
 //

@@ -169,6 +169,14 @@ func (q *fencedQueue) Submit(reqs []*nbd.Request) {
 	q.Complete(reqs)
 }
 
+// Abandon lets the device give up what it keeps back of a connection that is shut
+// down: those that wait here have the copies that the kernel has sent again.
+func (q *fencedQueue) Abandon() {
+	if a, ok := q.Queue.(nbd.Abandoner); ok {
+		a.Abandon()
+	}
+}
+
 // Complete is the owner's side.
 func (q *fencedQueue) Complete(batch []*nbd.Request) {
 	n := int64(len(batch))
