@@ -14,6 +14,12 @@ import (
 	"rbd/wire"
 )
 
+// maxTrim is the most that is trimmed at once. The kernel gives a request 30 seconds,
+// while it may have 128 of them under way on a connection: 8 GiB in that time is what a
+// disk does that can only write zeros in place of trimming. Larger ones would save
+// nothing: a terabyte is 16384 requests.
+const maxTrim = 64 << 20
+
 // nbdDevice is a remote namespace as the NBD server sees it. Each NBD connection
 // is bound to one I/O queue of the controller, in turn.
 type nbdDevice struct {
@@ -30,6 +36,7 @@ func (d *nbdDevice) Info() nbd.DeviceInfo {
 		MinBlock:       i.BlockSize,
 		PreferredBlock: max(i.BlockSize, 4096),
 		MaxTransfer:    uint32(min(i.MaxTransfer, math.MaxUint32)),
+		MaxTrim:        maxTrim,
 		ReadOnly:       i.ReadOnly,
 		Flush:          true, // without a volatile cache the device answers at once
 		FUA:            true,

@@ -61,7 +61,7 @@ type Attachment struct {
 func (h *Host) Attach(server *nbd.Server, export nbd.Export, opts Options) (*Attachment, error) {
 	a := h.newAttachment(server, export, opts)
 	info := export.Device.Info()
-	flags, err := nbd.TransmissionFlags(info)
+	flags, err := transmissionFlags(info)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +86,17 @@ func (h *Host) Attach(server *nbd.Server, export nbd.Export, opts Options) (*Att
 	closeKernel(pairs)
 	h.tune(a.id(), info.MaxTransfer, info.MaxTrim)
 	return a, nil
+}
+
+// transmissionFlags are what the kernel is told of the device. It is not told of Write
+// Zeroes: it would send one of up to 4 GiB, and lets nobody set it a limit. A disk that
+// needs longer for it than the time of a request would never be done with it, for the
+// copy that the kernel sends then has to wait for the first one, and what is left of its
+// own time is too short again. Without it the kernel writes zeros, in requests as long
+// as any other.
+func transmissionFlags(info nbd.DeviceInfo) (uint16, error) {
+	info.WriteZeroes = false
+	return nbd.TransmissionFlags(info)
 }
 
 // attachError says which device was not attached, and why if that is known.

@@ -89,6 +89,28 @@ func TestAttach(t *testing.T) {
 	}
 }
 
+// Protects from requests that no disk may be done with in time: the kernel is told of
+// trimming, with a bound, and not of Write Zeroes, for which there is none. A device that
+// an older process has attached may still send one.
+func TestAttachBoundsRequests(t *testing.T) {
+	k, h := newFakeKernel(t)
+	k.write("queue/discard_max_bytes", "4294966784\n")
+	ram := newRAM(t)
+	attach(t, ram, h)
+	const trim, writeZeroes = 1 << 5, 1 << 6 // NBD_FLAG_SEND_TRIM, NBD_FLAG_SEND_WRITE_ZEROES
+	if k.flags&(trim|writeZeroes) != trim {
+		t.Errorf("the kernel was told of the flags %#x", k.flags)
+	}
+	path := filepath.Join(k.root, "sys/block/nbd3/queue/discard_max_bytes")
+	if b, err := os.ReadFile(path); err != nil || string(b) != "33554432" {
+		t.Errorf("the longest trim is %q, %v", b, err)
+	}
+	copy(ram.Data, "data")
+	if r := ask(t, k.socket(0), nbdtest.Request{Cmd: nbdtest.CmdWriteZeroes, Length: 512}); r.Error != 0 || ram.Data[0] != 0 {
+		t.Errorf("write zeroes: error %d", r.Error)
+	}
+}
+
 // What the kernel refuses is told with the device and the remedy.
 func TestAttachRefused(t *testing.T) {
 	for errno, want := range map[unix.Errno]string{

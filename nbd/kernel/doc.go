@@ -33,6 +33,18 @@
 // and those of others wait while one that is shut down has requests in hand. Those that
 // the device keeps back, because it can't do them now, end there (nbd.Abandoner).
 //
+// A copy has what is left of its own time when the first one is done. So a request must
+// not take longer than the time of requests (Options.RequestTimeout), or its copies may
+// be overdue, too, for ever: what the kernel can send at once is bounded. Reads and
+// writes are, by the transfer size; trims are given a bound (tune); Write Zeroes can not
+// be, and is not announced. A flush may take longer: what the first one has made durable
+// the copy need not do again.
+//
+// The outcome of the first one is not handed to the copy. That would be right if it were
+// known for one. But the kernel numbers a copy like a new request with the same tag,
+// which there may be when the old one has ended with the dead-connection timeout; and
+// the data of a write may have changed since.
+//
 // # Threads
 //
 // Without the netlink family the driver's ioctls do (ioctls): stages 3 and 4 are not

@@ -36,6 +36,7 @@ type fakeKernel struct {
 	backend string
 	sockets []*nbdtest.Client // nil: dead
 	sizes   []uint64          // that were set
+	flags   uint16            // that it was told of
 	refuse  unix.Errno        // what the next command fails with
 }
 
@@ -100,7 +101,7 @@ func (k *fakeKernel) serve(greq genetlink.Message, _ netlink.Message) ([]genetli
 	cfg := decodeConfig(k.t, greq.Data)
 	switch greq.Header.Command {
 	case cmdConnect:
-		k.backend = cfg.identifier
+		k.backend, k.flags = cfg.identifier, cfg.flags
 		k.write("pid", "1\n")
 		k.write("backend", cfg.identifier+"\n")
 		k.write("queue/logical_block_size", fmt.Sprintln(cfg.blockSize))
@@ -199,6 +200,8 @@ func decodeConfig(t *testing.T, b []byte) (c config) {
 			c.size = ad.Uint64()
 		case attrBlockSizeBytes:
 			c.blockSize = uint32(ad.Uint64())
+		case attrServerFlags:
+			c.flags = uint16(ad.Uint64())
 		case attrBackendIdentifier:
 			c.identifier = ad.String()
 		case attrSockets:

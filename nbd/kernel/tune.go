@@ -8,8 +8,8 @@ import (
 )
 
 // tune sets what the kernel's defaults make slow: requests of up to a whole
-// transfer (the default is 128 KiB), no more zeroing or trimming at once than ends
-// in time, and no I/O scheduler, for the order is decided at the other end.
+// transfer (the default is 128 KiB), no more trimming at once than ends in time (the
+// default is 4 GiB), and no I/O scheduler, for the order is decided at the other end.
 //
 // What is set already is left alone: to set it again would hold up all new requests
 // until the kernel has its answers to the old ones. Those of a process that has died

@@ -19,7 +19,8 @@ equal "$(sysfs "$d" queue/logical_block_size)" 512 "the block size"
 equal "$(sysfs "$d" queue/write_cache)" "write back" "the write cache"
 equal "$(sysfs "$d" queue/fua)" 1 "FUA"
 equal "$(sysfs "$d" queue/rotational)" 0 "rotational"
-[ "$(sysfs "$d" queue/discard_max_bytes)" -gt 0 ] || fail "no trim"
+equal "$(sysfs "$d" queue/discard_max_bytes)" 67108864 "the longest trim"
+equal "$(sysfs "$d" queue/write_zeroes_max_bytes)" 0 "the longest write zeroes"
 equal "$(readlink -f "/dev/disk/by-id/rbd-$nqn-1")" "$d" "what the link names"
 initiator list
 
