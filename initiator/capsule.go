@@ -44,7 +44,7 @@ func (c *capsules) build(x *exchange, i int, r *Request) []verbs.SGE {
 	if r.Op != opCommand { // which has its buffer for this connection
 		r.Buf.LKey, r.Buf.RKey = c.lkey, c.rkey // it may be lent since another device
 	}
-	switch r.Op {
+	switch r.command() {
 	case opCommand:
 		sqe = r.cmd.sqe
 		inside = c.data(&sqe, r, r.Length, r.cmd.inCapsule)

@@ -30,8 +30,9 @@
 //  6. The owners get their finished requests back, those of one owner together.
 //
 // A request longer than one command may be goes through stages 2 to 5 once for
-// each part. So does, after a pause, one whose command is answered with an error
-// that does not say Do Not Retry (queue_repeat.go).
+// each part, and a trim with FUA once more, with a Flush. So does, after a pause, one
+// whose command is answered with an error that does not say Do Not Retry
+// (queue_repeat.go).
 //
 // # Who owns what
 //

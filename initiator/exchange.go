@@ -153,7 +153,8 @@ func (x *exchange) release(i int) {
 	x.free = append(x.free, uint16(i))
 }
 
-// settle ends a request with its answer, or queues it again for its next part.
+// settle ends a request with its answer, or queues it again for its next part or for
+// the flush that makes it durable.
 func (x *exchange) settle(r *Request, c *wire.CQE) {
 	if r.cmd != nil {
 		r.cmd.cqe = *c
@@ -173,15 +174,20 @@ func (x *exchange) settle(r *Request, c *wire.CQE) {
 	r.repeated = 0
 	if !c.Status.OK() {
 		x.finish(r, &StatusError{
-			Op: r.Op, NSID: r.NSID, Offset: r.Offset + r.done, Length: r.chunk, Status: c.Status,
+			Op: r.command(), NSID: r.NSID, Offset: r.Offset + r.done, Length: r.chunk, Status: c.Status,
 		})
 		return
 	}
-	if r.done += r.chunk; r.Op != OpFlush && r.done < r.Length {
+	r.done += r.chunk
+	switch {
+	case r.Op != OpFlush && r.done < r.Length:
 		x.enqueue(r)
-		return
+	case r.durableTrim() && !r.flushing:
+		r.flushing, r.chunk = true, 0
+		x.enqueue(r)
+	default:
+		x.finish(r, nil)
 	}
-	x.finish(r, nil)
 }
 
 // refusesZeroes says that a controller which announced Write Zeroes does not have

@@ -116,7 +116,7 @@ func (q *Queue) pass(reqs []*Request) {
 
 // admit checks a request and prepares it. The caller holds mu.
 func (q *Queue) admit(r *Request) error {
-	r.done, r.chunk, r.lost, r.repeated = 0, 0, 0, 0
+	r.done, r.chunk, r.lost, r.repeated, r.flushing = 0, 0, 0, 0, false
 	if r.Op == opCommand {
 		if q.conn.dead {
 			return q.conn.why
@@ -266,7 +266,7 @@ func (q *Queue) overdue(limit uint32) error {
 	if r == nil {
 		return nil
 	}
-	return fmt.Errorf("queue %d: %s not answered: %w", q.id, r.Op, ErrTimeout)
+	return fmt.Errorf("queue %d: %s not answered: %w", q.id, r.command(), ErrTimeout)
 }
 
 // traffic is what has gone over the connection.

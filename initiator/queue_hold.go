@@ -56,6 +56,7 @@ func (q *Queue) retreat(err error) {
 	keep := q.held.takeAll()
 	for _, r := range all {
 		if q.holding && r.Op != opCommand && !r.unwanted() && q.ctl.lose(r) {
+			r.again()
 			keep = append(keep, r)
 			continue
 		}

@@ -110,6 +110,60 @@ func TestQueueHoldParts(t *testing.T) {
 	o.wait(t, 1)
 }
 
+// Protects the promise of FUA for a trim, whose command has none: it is answered after a
+// flush, and when the connection is lost before that, all is done again, for the target
+// may have lost it.
+func TestQueueDurableTrim(t *testing.T) {
+	f := newFixture(t, 4, 0)
+	o := newCollector()
+	trim := f.req(o, OpTrim, 0, 192<<10) // two commands
+	trim.FUA = true
+	plain := f.req(o, OpTrim, 0, 512)
+	c := f.fakeConn
+	expect := func(op wire.IOOpcode) wire.SQE {
+		t.Helper()
+		s := c.take()
+		if len(s) != 1 || s[0].Opcode != uint8(op) {
+			t.Fatalf("%d commands were sent, %+v; want %v", len(s), s, op)
+		}
+		o.none(t)
+		return s[0]
+	}
+	f.q.Submit([]*Request{trim})
+	for answered := range 3 { // before the loss
+		for range answered {
+			c.answer(ok(expect(wire.IODSM)))
+		}
+		if answered == 2 {
+			expect(wire.IOFlush)
+		}
+		f.lose(t)
+		c = f.reconnect(t, 4)
+		f.q.resume(nil)
+	}
+	c.answer(ok(expect(wire.IODSM)))
+	c.answer(ok(expect(wire.IODSM)))
+	c.answer(ok(expect(wire.IOFlush)))
+	o.wait(t, 1)
+	if trim.Err != nil {
+		t.Error(trim.Err)
+	}
+	f.q.Submit([]*Request{trim}) // it may be used again, and fail
+	c.answer(ok(expect(wire.IODSM)))
+	c.answer(ok(expect(wire.IODSM)))
+	refused := ok(expect(wire.IOFlush))
+	refused.Status = wire.StatusInternalError
+	c.answer(refused)
+	o.wait(t, 1)
+	var failure *StatusError
+	if !errors.As(trim.Err, &failure) || failure.Op != OpFlush {
+		t.Errorf("got %v, want the error of the flush", trim.Err)
+	}
+	f.q.Submit([]*Request{plain})
+	c.answer(ok(expect(wire.IODSM)))
+	o.wait(t, 1)
+}
+
 // Protects the disk behind the number: what was held is compared with the namespace
 // as it is after the loss.
 func TestQueueResumeChecks(t *testing.T) {

@@ -24,7 +24,7 @@ func (r *Request) repeats(s wire.Status) bool {
 	if s.DNR() || r.repeated >= maxRepeats || r.unwanted() {
 		return false
 	}
-	return r.Op != OpFlush || errors.Is(s, wire.StatusCommandInterrupted) || errors.Is(s, wire.StatusNamespaceNotReady)
+	return r.command() != OpFlush || errors.Is(s, wire.StatusCommandInterrupted) || errors.Is(s, wire.StatusNamespaceNotReady)
 }
 
 // pace begins the pauses of the requests that were interrupted since the last time.

@@ -52,7 +52,7 @@ func (o Op) modifies() bool { return o == OpWrite || o == OpTrim || o == OpWrite
 // may be used again, at once. The zero private fields need no preparation.
 type Request struct {
 	Op Op
-	// FUA: a write or write zeroes completes when it is on stable storage.
+	// FUA: a write, write zeroes or trim completes when it is on stable storage.
 	FUA bool
 	// NoUnmap: write zeroes keeps the blocks allocated.
 	NoUnmap bool
@@ -89,11 +89,34 @@ type Request struct {
 	// repeated is how many times the command that is out was sent again because of the
 	// controller's answer.
 	repeated uint8
+	// flushing: a trim with FUA has been answered, and what is left is the flush.
+	flushing bool
 	// zeroesAsData: the controller has refused Write Zeroes for the namespace, and
 	// gets zeros as data.
 	zeroesAsData bool
 	cmd          *command // for opCommand
 	call         *call    // for requests of the blocking API
+}
+
+// command is what the next command of the request does.
+func (r *Request) command() Op {
+	if r.flushing {
+		return OpFlush
+	}
+	return r.Op
+}
+
+// durableTrim says that the request is a trim with FUA. Dataset Management has no FUA,
+// so a flush follows.
+func (r *Request) durableTrim() bool { return r.Op == OpTrim && r.FUA }
+
+// again prepares the request for another connection. The parts that were answered are
+// done, save for those that only the flush would have made durable: they may be lost
+// with the target.
+func (r *Request) again() {
+	if r.durableTrim() {
+		r.flushing, r.done = false, 0
+	}
 }
 
 // unwanted says that nobody waits for the request any more: it must not be sent

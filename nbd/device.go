@@ -48,7 +48,7 @@ type DeviceInfo struct {
 
 	ReadOnly    bool
 	Flush       bool // OpFlush is supported: there is a volatile cache
-	FUA         bool // Request.FUA is honoured
+	FUA         bool // Request.FUA is honoured by all that modify
 	Trim        bool // OpTrim is supported
 	WriteZeroes bool // OpWriteZeroes and Request.NoHole are supported
 	FastZero    bool // Request.FastZero is honoured, if only by ErrNotSupported
