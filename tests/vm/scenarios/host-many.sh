@@ -1,4 +1,5 @@
-# Twelve subsystems and a subsystem with 64 namespaces at once.
+# Twelve subsystems and a subsystem with 64 namespaces at once, one of them by two
+# controllers of the same host.
 #
 # host: Linux nvme-rdma (siw)
 # target: rbd-target
@@ -33,4 +34,13 @@ done
 for i in $(seq 12); do
 	equal "$(head -n 1 "$(disk nqn.2026-11.io.rbd:s"$i" 1)" | tr -d '\0')" "subsystem $i" "what subsystem $i holds"
 done
+
+step "the same host twice"
+# The target makes sure first that nothing of the host is on its way to the others.
+again=nqn.2026-11.io.rbd:s1
+# nvme-cli does not make a second one, whatever its options.
+echo "transport=rdma,traddr=$rbd_addr,trsvcid=4420,nqn=$again,hostnqn=$hostnqn,hostid=$hostid,nr_io_queues=2,queue_size=16,duplicate_connect" >/dev/nvme-fabrics
+equal "$(cat /sys/class/nvme/nvme*/subsysnqn | grep -cx $again)" 2 "the number of controllers of one subsystem"
+equal "$(cat /sys/class/nvme/nvme*/state | sort | uniq -c | awk '{print $2}')" live "the state of all controllers"
+for d in "$(disk $again 1)" "$(disk nqn.2026-11.io.rbd:s2 1)"; do dd if="$d" of=/dev/null bs=64k iflag=direct status=none; done
 stop target
