@@ -16,8 +16,8 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	thawed sync.Cond // on mu
-	frozen bool // nothing passes
-	mute   bool // nothing passes from server to client
+	frozen bool      // nothing passes
+	mute   bool      // nothing passes from server to client
 	closed bool
 	refuse bool
 	server string
