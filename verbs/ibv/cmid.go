@@ -276,6 +276,9 @@ func (c *cmid) cut() {
 func (c *cmid) destroyQP() {
 	c.calls.Lock()
 	defer c.calls.Unlock()
+	if c.gone {
+		return
+	}
 	c.p.taking.Lock() // an event that is being taken may use the QP
 	defer c.p.taking.Unlock()
 	c.p.lib.destroyQP(c.id)

@@ -185,8 +185,14 @@ type bench struct {
 
 func newBench(t testing.TB, set func(*verbs.QPInitAttr, *verbs.CQAttr, *fakeLibrary)) *bench {
 	t.Helper()
+	return newBenchOn(t, func(f *fakeLibrary) library { return f }, set)
+}
+
+// newBenchOn is newBench with a library made of the fake one.
+func newBenchOn(t testing.TB, wrap func(*fakeLibrary) library, set func(*verbs.QPInitAttr, *verbs.CQAttr, *fakeLibrary)) *bench {
+	t.Helper()
 	b := &bench{t: t, lib: newFake(), p: New(), wcs: make([]verbs.WC, 256)}
-	b.p.lib = b.lib
+	b.p.lib = wrap(b.lib)
 	attr := verbs.QPInitAttr{Cap: verbs.QPCap{MaxSendWR: 100, MaxRecvWR: 100, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}}
 	var cqAttr verbs.CQAttr
 	cqAttr.Depth = 256

@@ -127,21 +127,25 @@ func (q *qp) create() error {
 	case c.state != stateIdle || c.qp != nil:
 		return fmt.Errorf("connection: it has one, or has ended: %w", verbs.ErrState)
 	}
+	if err := q.dev.with(q.createNative); err != nil {
+		return q.dev.explain("queue pair", err)
+	}
+	c.qp = q
+	return nil
+}
+
+// createNative makes the QP at the device, and puts it into the device's table: a
+// removal, which is kept out meanwhile, finds both or neither.
+func (q *qp) createNative() (err error) {
 	if err := q.dev.addQP(q); err != nil {
 		return err
 	}
 	attr := qpAttr{sendCQ: q.sendCQ.native, recvCQ: q.recvCQ.native, handle: uint64(q.key), cap: q.cap, sigAll: q.sigAll}
 	attr.cap.MaxSendWR, attr.cap.MaxRecvWR = max(attr.cap.MaxSendWR, 1), max(attr.cap.MaxRecvWR, 1)
-	err := q.dev.with(func() (err error) {
-		q.native, q.num, err = q.dev.lib.createQP(c.id, q.pd.native, attr)
-		return err
-	})
-	if err != nil {
+	if q.native, q.num, err = q.dev.lib.createQP(q.id.id, q.pd.native, attr); err != nil {
 		q.dev.removeQP(q)
-		return q.dev.explain("queue pair", err)
 	}
-	c.qp = q
-	return nil
+	return err
 }
 
 func (q *qp) Num() uint32          { return q.num }
