@@ -184,8 +184,11 @@ func (q *qp) bury() {
 	}
 }
 
-// abandon takes the QP, which is in ERR, from the device and flushes what is left.
+// abandon takes the QP from the device and flushes what is left. It is in ERR, or
+// somebody is about to put it there who waits for a post: nothing may use it when it
+// is taken away.
 func (q *qp) abandon() {
+	q.toERR()
 	q.sendCQ.drain(nil)
 	q.recvCQ.drain(nil)
 	q.unmakeNative()

@@ -163,3 +163,28 @@ func TestRemovedWhileQPIsMade(t *testing.T) {
 		<-done
 	}
 }
+
+// Protects programs that post while their device goes: the removal comes second, finds
+// the connection ended, and still waits for the post, as the end does.
+func TestRemovedWhileEnding(t *testing.T) {
+	b, l := newGatedBench(t)
+	b.connect()
+	l.postGate.on.Store(true)
+	posted := make(chan struct{})
+	go func() {
+		defer close(posted)
+		if err := b.qp.PostSend([]verbs.SendWR{{ID: 1}}); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-l.postGate.reached
+	ended := make(chan struct{})
+	go func() { b.c.end(errDeviceRemoved); close(ended) }()
+	waitFor(t, "the connection has ended", func() bool { return b.c.Err() != nil })
+	removed := background(b.c.dev.remove)
+	close(l.postGate.open)
+	for _, done := range []chan struct{}{posted, ended, removed} {
+		<-done
+	}
+	wantFlushed(t, b, 1)
+}
