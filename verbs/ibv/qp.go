@@ -197,7 +197,7 @@ func (q *qp) Modify(to verbs.QPState) error {
 }
 
 // Destroy takes the QP out of the world: first from the completions, then from the
-// connection, then from the device.
+// connection, then from the device, last from the device's table.
 func (q *qp) Destroy() error {
 	err := fmt.Errorf("destroy queue pair: %w", verbs.ErrClosed)
 	q.ending.Do(func() {
@@ -211,9 +211,9 @@ func (q *qp) Destroy() error {
 		q.mu.Unlock()
 		q.sendCQ.drain(func() { q.sq.dead.Store(true) })
 		q.recvCQ.drain(func() { q.rq.dead.Store(true) })
-		q.dev.removeQP(q)
 		q.id.cut()
 		q.unmakeNative()
+		q.dev.removeQP(q) // not before: a removal must find it, and wait
 		q.unuse()
 	})
 	return err

@@ -188,3 +188,22 @@ func TestRemovedWhileEnding(t *testing.T) {
 	}
 	wantFlushed(t, b, 1)
 }
+
+// Protects programs that destroy a QP because its device goes: the queues and the
+// domain are not freed before the QP is.
+func TestRemovedWhileQPIsDestroyed(t *testing.T) {
+	b, l := newGatedBench(t)
+	l.destroyQPGate.on.Store(true)
+	destroyed := make(chan struct{})
+	go func() {
+		defer close(destroyed)
+		if err := b.qp.Destroy(); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-l.destroyQPGate.reached
+	removed := background(b.c.dev.remove)
+	close(l.destroyQPGate.open)
+	<-destroyed
+	<-removed
+}
