@@ -134,17 +134,23 @@ func (d *device) explain(what string, err error) error {
 	return wrap(fmt.Sprintf("device %s: %s", d.name, what), err)
 }
 
-// watch takes the asynchronous events of the device until it is removed.
+// watch takes the asynchronous events of the device until it is removed. A device
+// whose events can't be read is lost: it would stay ready to be read for ever.
 func (d *device) watch() {
 	var event asyncEvent
 	var handle uint64
 	take := func(uintptr) bool {
-		var err error
-		event, handle, err = d.lib.asyncEvent(d.context)
-		return !errors.Is(err, unix.EAGAIN)
+		e, h, err := d.lib.asyncEvent(d.context)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return false
+		case err != nil:
+			e, h = eventDeviceFatal, 0
+		}
+		event, handle = e, h
+		return true
 	}
 	for !d.removed() {
-		event = eventDeviceFatal // if it is read with another error
 		if d.async.wait(take) != nil {
 			return
 		}

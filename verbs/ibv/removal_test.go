@@ -1,9 +1,12 @@
 package ibv
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rbd/verbs"
 )
@@ -206,4 +209,42 @@ func TestRemovedWhileQPIsDestroyed(t *testing.T) {
 	close(l.destroyQPGate.open)
 	<-destroyed
 	<-removed
+}
+
+// brokenEvents is a library that can't read the events of its device any more.
+type brokenEvents struct {
+	*fakeLibrary
+	broken atomic.Bool
+	reads  atomic.Int32
+}
+
+func (l *brokenEvents) asyncEvent(uintptr) (asyncEvent, uint64, error) {
+	if !l.broken.Load() {
+		return 0, 0, unix.EAGAIN
+	}
+	l.reads.Add(1)
+	return eventCQErr, 0, unix.EIO // the kind that rdmaCore has before it is read
+}
+
+// Protects the processor from a device whose events can't be read: it is given up at
+// the first error.
+func TestEventsUnreadable(t *testing.T) {
+	l := &brokenEvents{}
+	b := newBenchOn(t, func(f *fakeLibrary) library { l.fakeLibrary = f; return l }, nil).connect()
+	l.broken.Store(true)
+	b.lib.mu.Lock()
+	for _, fd := range b.lib.events { // that of the device is among them
+		if _, err := unix.Write(fd, []byte{1}); err != nil {
+			t.Error(err)
+		}
+	}
+	b.lib.mu.Unlock()
+	waitFor(t, "the device is given up", b.c.dev.removed)
+	<-b.c.Disconnected()
+	if err := b.c.Err(); !errors.Is(err, errDeviceRemoved) {
+		t.Errorf("cause of the end: %v", err)
+	}
+	if n := l.reads.Load(); n != 1 {
+		t.Errorf("%d reads of events", n)
+	}
 }
