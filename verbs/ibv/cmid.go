@@ -63,8 +63,14 @@ func (c *cmid) Err() error                    { c.mu.Lock(); defer c.mu.Unlock()
 func (c *cmid) getQP() *qp                    { c.mu.Lock(); defer c.mu.Unlock(); return c.qp }
 
 // learn copies what librdmacm knows: device and addresses.
-func (c *cmid) learn() (idInfo, error) {
-	info := c.p.lib.queryID(c.id)
+func (c *cmid) learn() (info idInfo, err error) {
+	done, _ := c.call(func(id uintptr) error {
+		info = c.p.lib.queryID(id)
+		return nil
+	})
+	if !done {
+		return info, verbs.ErrClosed
+	}
 	c.mu.Lock()
 	c.local, c.remote = info.src.netAddr(), info.dst.netAddr()
 	c.mu.Unlock()

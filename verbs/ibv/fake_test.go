@@ -2,6 +2,7 @@ package ibv
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync"
 	"testing"
@@ -218,7 +219,7 @@ func newBenchOn(t testing.TB, wrap func(*fakeLibrary) library, set func(*verbs.Q
 	}
 	b.qp = q.(*qp)
 	t.Cleanup(func() {
-		if err := b.c.Destroy(); err != nil {
+		if err := b.c.Destroy(); err != nil && !errors.Is(err, verbs.ErrClosed) {
 			t.Error(err)
 		}
 		if err := b.cq.Destroy(); err != nil {

@@ -1,6 +1,7 @@
 package ibv
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -247,4 +248,31 @@ func TestEventsUnreadable(t *testing.T) {
 	if n := l.reads.Load(); n != 1 {
 		t.Errorf("%d reads of events", n)
 	}
+}
+
+// Protects programs that give a connection up which has just been made: Connect asks
+// for its addresses, and Destroy waits for the answer.
+func TestDestroyWhileConnectLearns(t *testing.T) {
+	b, l := newGatedBench(t)
+	connected := make(chan struct{})
+	go func() {
+		defer close(connected)
+		_, _ = b.c.Connect(context.Background(), verbs.ConnParam{}) // either end is right
+	}()
+	waitFor(t, "Connect waits for the answer", func() bool {
+		b.c.mu.Lock()
+		defer b.c.mu.Unlock()
+		return b.c.state == stateConnecting
+	})
+	l.queryGate.on.Store(true)
+	b.c.handleEvent(cmEvent{event: cmEstablished})
+	<-l.queryGate.reached
+	destroyed := background(func() {
+		if err := b.c.Destroy(); err != nil {
+			t.Error(err)
+		}
+	})
+	close(l.queryGate.open)
+	<-connected
+	<-destroyed
 }
