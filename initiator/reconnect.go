@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"syscall"
 	"time"
@@ -261,8 +262,10 @@ func (c *Controller) giveUp(failure error) {
 // timeout at most, because it may be looked at just before the timeout is over.
 // Without keep-alive nothing is known.
 func (c *Controller) quiescence(why error) time.Duration {
-	if errors.Is(why, verbs.ErrDisconnected) || errors.Is(why, syscall.ECONNRESET) || errors.Is(why, syscall.EPIPE) {
-		return 0
+	for _, closed := range []error{verbs.ErrDisconnected, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(why, closed) {
+			return 0
+		}
 	}
 	kato := time.Duration(c.opts.kato()) * time.Millisecond
 	return 2 * ((kato + time.Second - 1) / time.Second * time.Second) // targets count in seconds

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -457,6 +458,7 @@ func TestReconnectQuiescence(t *testing.T) {
 		want time.Duration
 	}{
 		{fmt.Errorf("queue 1: %w", verbs.ErrDisconnected), 0},
+		{fmt.Errorf("in a message: %w", io.ErrUnexpectedEOF), 0},
 		{ErrTimeout, 6 * time.Second},
 		{&WorkError{Work: "send", Status: verbs.WCRetryExcErr}, 6 * time.Second},
 		{&ProtocolError{What: "x"}, 6 * time.Second},

@@ -316,12 +316,33 @@ func (c *Conn) setDeadline(s *side, t time.Time) error {
 	return nil
 }
 
-// SetLinger says what Close does with data that is not sent yet: with 0 it is
-// thrown away and the peer gets a reset (SO_LINGER).
+// SetLinger says what happens to data that is not acknowledged when the socket is
+// closed, by Close or because the process dies: with 0 it is thrown away and the peer
+// gets a reset, with less the kernel goes on sending it (SO_LINGER).
 func (c *Conn) SetLinger(seconds int) error {
+	l := unix.Linger{Onoff: 1, Linger: int32(seconds)}
+	if seconds < 0 {
+		l = unix.Linger{}
+	}
 	return c.control("set linger", func(fd int) error {
-		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(seconds)})
+		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &l)
 	})
+}
+
+// Unacked is how many bytes of the stream the peer's TCP has not acknowledged, where
+// the end of the stream counts as one; again says that TCP is sending them anew.
+func (c *Conn) Unacked() (n int, again bool, err error) {
+	err = c.control("ask for the send queue", func(fd int) (err error) {
+		if n, err = unix.IoctlGetInt(fd, unix.SIOCOUTQ); err != nil {
+			return err
+		}
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil {
+			again = info.Retransmits > 0
+		}
+		return err
+	})
+	return n, again, err
 }
 
 // CloseWrite ends the stream to the peer.

@@ -99,6 +99,13 @@ func (c *cmid) establish(q *qp, l link) error {
 	if err != nil {
 		return err
 	}
+	if l.active = c.request == nil; l.active {
+		// If the process dies, its kernel must not go on sending: what was asked
+		// here may be done by another in its place.
+		if err := s.SetLinger(0); err != nil {
+			return errors.Join(err, s.Close())
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == cmDestroyed {
@@ -192,6 +199,7 @@ func (c *cmid) Destroy() error {
 		if err := q.Destroy(); err != nil && running {
 			q.services.Wait() // destroyed by its owner; be sure that it has ended
 		}
+		q.farewell.Wait()
 	}
 	c.finish(verbs.ErrDisconnected)
 	return nil

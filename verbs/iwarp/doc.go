@@ -43,11 +43,25 @@
 // Destroy. The worker waits for a full socket, and calls handlers for completions
 // that arose on a caller's goroutine. The receiver also buries the QP: after
 // [qp.fail] it waits for the token, sends the Terminate, flushes, calls the
-// handlers, and closes the socket when the peer has closed its side.
+// handlers, and ends the stream.
 //
 //	cmid.mu > qp.mu > cq.mu, Users        the key table has no lock
 //	the transmit token (qp.txBusy)        owns qp.tx, sq.next and what is after it
 //	the receiver goroutine                owns qp.rx and the receive at rq.head
+//
+// # The end of the stream
+//
+// Every end sends a FIN behind what TCP has taken, also within an FPDU, and waits for
+// the peer's, for a second at most: closing the socket earlier might throw away what
+// the peer has not read yet. Then the sides differ (part.go):
+//
+//	passive   that wait outlives the QP; Destroy of the CMID waits for it
+//	active    Destroy of the QP ends it, and resets the connection if the peer's TCP
+//	          has not acknowledged everything and makes no headway; so does the
+//	          kernel when the process dies (SO_LINGER 0)
+//
+// The active side of a disk sends its writes again on another connection. A socket of
+// the old one that went on sending could change data after that.
 //
 // # Segments
 //

@@ -54,7 +54,7 @@ func (q *qp) disconnect() error {
 }
 
 // bury is the receiver's last act: it tells the peer, completes what is queued,
-// and closes the socket.
+// and ends the stream.
 func (q *qp) bury() {
 	q.mu.Lock()
 	for q.txBusy {
@@ -66,9 +66,8 @@ func (q *qp) bury() {
 	if why.told != nil {
 		q.blame(why.told)
 	}
-	if !q.destroyed {
-		_ = q.sock.SetWriteDeadline(time.Time{})
-	}
+	q.parting = true
+	_ = q.sock.SetWriteDeadline(time.Time{}) // nobody waits to write any more
 	q.mu.Unlock()
 	if why.term != nil && !broken {
 		q.tx.terminate(q.sock, why.term)
@@ -80,28 +79,7 @@ func (q *qp) bury() {
 	q.mu.Unlock()
 	for q.serveCQs() {
 	}
-	q.linger(broken)
-}
-
-// linger closes the socket. Unless the stream is broken off within an FPDU, it
-// first waits for the peer's end, so that unread data of the peer doesn't make
-// TCP throw away what it has not read yet of ours.
-func (q *qp) linger(broken bool) {
-	q.ended(q.why.cause)
-	defer q.sock.Close()
-	if broken {
-		_ = q.sock.SetLinger(0)
-		return
-	}
-	if q.sock.CloseWrite() != nil {
-		return
-	}
-	q.mu.Lock()
-	if !q.destroyed {
-		_ = q.sock.SetReadDeadline(time.Now().Add(q.dev.opts.lingerTime))
-	}
-	q.mu.Unlock()
-	q.rx.discard(q.sock)
+	q.part()
 }
 
 // flush completes everything queued, in the order it was posted. The caller

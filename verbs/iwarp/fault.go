@@ -3,6 +3,7 @@ package iwarp
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"rbd/verbs"
 	"rbd/verbs/iwarp/internal/frame"
@@ -57,6 +58,6 @@ var (
 )
 
 var (
-	errTruncated = errors.New("connection closed in the middle of a message")
+	errTruncated = fmt.Errorf("the peer closed the connection in the middle of a message: %w", io.ErrUnexpectedEOF)
 	errCQOverrun = errors.New("completion queue overrun")
 )

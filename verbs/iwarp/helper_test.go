@@ -58,6 +58,10 @@ func newSide(t testing.TB, d *device, handler func([]verbs.WC), n int) *side {
 			_ = s.id.Destroy() // a test may have done it
 		} else if s.qp != nil {
 			_ = s.qp.Destroy()
+			if s.qp.sock != nil {
+				_ = s.qp.sock.Close()
+			}
+			s.qp.farewell.Wait()
 		}
 		must(t, s.cq.Destroy())
 		must(t, s.mr.Dereg())

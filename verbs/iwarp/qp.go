@@ -22,6 +22,7 @@ type stream interface {
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
 	SetLinger(int) error
+	Unacked() (n int, again bool, err error)
 	CloseWrite() error
 	Close() error
 }
@@ -40,6 +41,7 @@ type qp struct {
 	wake     chan struct{} // to the worker
 	quit     chan struct{} // closed by Destroy
 	services sync.WaitGroup
+	farewell sync.WaitGroup // the end of the stream, which Destroy does not wait for
 
 	mu        sync.Mutex
 	state     verbs.QPState
@@ -47,6 +49,8 @@ type qp struct {
 	why       fault // why state is ERR
 	flushed   bool
 	started   bool // the receiver runs, or has run
+	parting   bool // the stream is being ended
+	active    bool // this side asked for the connection
 	sock      stream
 
 	sq      sendQueue
@@ -110,6 +114,7 @@ type link struct {
 	crc      bool
 	ird, ord int
 	held     bool
+	active   bool
 	mss      int
 }
 
@@ -132,7 +137,7 @@ func (q *qp) open(s stream, l link) error {
 	if q.state != verbs.QPStateInit {
 		return fmt.Errorf("queue pair is in %s: %w", q.state, verbs.ErrState)
 	}
-	q.sock, q.held, q.started = s, l.held, true
+	q.sock, q.held, q.active, q.started = s, l.held, l.active, true
 	q.orq = outReads{ring: make([]outRead, ringSize(l.ord)), cap: uint32(l.ord)}
 	if l.ird > 0 {
 		q.irq.ring = make([]inRead, ringSize(l.ird))
@@ -199,13 +204,18 @@ func (q *qp) Destroy() error {
 	return nil
 }
 
-// interrupt ends the waits for the socket. The caller holds mu.
+// interrupt ends the waits for the socket. It does not keep what ends the stream from
+// writing, nor, on the passive side, from waiting (see part). The caller holds mu.
 func (q *qp) interrupt() {
 	if q.sock == nil {
 		return
 	}
 	past := time.Unix(1, 0)
 	// Errors mean that the socket is closed, and then nobody waits for it.
-	_ = q.sock.SetReadDeadline(past)
-	_ = q.sock.SetWriteDeadline(past)
+	if !q.parting || q.active {
+		_ = q.sock.SetReadDeadline(past)
+	}
+	if !q.parting {
+		_ = q.sock.SetWriteDeadline(past)
+	}
 }

@@ -121,6 +121,7 @@ func (s *memStream) TryWritev(iov []unix.Iovec, eor bool) (int, error) { return 
 func (s *memStream) WaitReadable() error                               { _, err := s.read(nil, true); return ignoreEOF(err) }
 func (s *memStream) WaitWritable() error                               { _, err := s.write(nil, true); return err }
 func (s *memStream) SetLinger(int) error                               { return nil }
+func (s *memStream) Unacked() (int, bool, error)                       { return 0, false, nil }
 func (s *memStream) CloseWrite() error                                 { s.out.close(); return nil }
 func (s *memStream) Close() error                                      { s.out.close(); s.in.close(); return nil }
 
