@@ -74,6 +74,8 @@ func (q *qp) transmit(worker bool) {
 			return
 		default:
 			q.tx.unpin()
+			for q.serveCQs() { // the wait may be long
+			}
 			if err := q.sock.WaitWritable(); err != nil {
 				q.sendFailed(err)
 				return

@@ -1,0 +1,69 @@
+package iwarp
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rbd/internal/sockio"
+	"rbd/verbs"
+)
+
+// fullSocket takes a number of bytes and is full then, until it is opened.
+type fullSocket struct {
+	*segmenter
+	takes int
+	open  chan struct{}
+}
+
+func newFullSocket(takes int) *fullSocket {
+	return &fullSocket{segmenter: newSegmenter(65483, takes), takes: takes, open: make(chan struct{})}
+}
+
+// release lets the socket take everything.
+func (s *fullSocket) release() {
+	s.limit = 1 << 30
+	close(s.open)
+}
+
+func (s *fullSocket) TryWritev(iov []unix.Iovec, eor bool) (int, error) {
+	if len(s.stream) >= s.takes {
+		select {
+		case <-s.open:
+		default:
+			return 0, sockio.ErrWouldBlock
+		}
+	}
+	return s.segmenter.TryWritev(iov, eor)
+}
+
+func (s *fullSocket) WaitWritable() error { <-s.open; return nil }
+
+// Protects programs that wait for a completion to go on: that of a message which TCP
+// has comes to the handler, though the next message finds the socket full.
+func TestCompletionWhileFull(t *testing.T) {
+	first := make(chan uint64, 1)
+	var calls atomic.Int32
+	s := newSide(t, New().dev, func(wcs []verbs.WC) {
+		if calls.Add(1) == 1 {
+			first <- wcs[0].ID
+		}
+	}, 1<<20).bare(t)
+	out := newFullSocket(8192)
+	must(t, s.qp.open(out, link{ird: 1, ord: 1, mss: 65483}))
+	must(t, s.qp.PostSend([]verbs.SendWR{
+		{ID: 1, SGEs: s.sge(0, 1000), Flags: verbs.SendSignaled},
+		{ID: 2, SGEs: s.sge(0, 500_000), Flags: verbs.SendSignaled}}))
+	select {
+	case id := <-first:
+		if id != 1 {
+			t.Errorf("completion of request %d", id)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("no completion while the socket is full")
+	}
+	out.release()
+	s.settle()
+}
