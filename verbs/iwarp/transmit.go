@@ -125,7 +125,9 @@ func (q *qp) nextBatch() bool {
 	}
 	sqTail, irqHead, irqTail := q.sq.tail, q.irq.head, q.irq.tail
 	if q.state != verbs.QPStateRTS { // SQD: only the request that has begun
-		sqTail = q.sq.next
+		if sqTail = q.sq.next; q.tx.sqOpen {
+			sqTail++
+		}
 	}
 	q.mu.Unlock()
 	f := q.fill(sqTail, irqTail)

@@ -9,6 +9,7 @@ import (
 
 	"rbd/internal/sockio"
 	"rbd/verbs"
+	"rbd/verbs/iwarp/internal/frame"
 )
 
 // fullSocket takes a number of bytes and is full then, until it is opened.
@@ -66,4 +67,37 @@ func TestCompletionWhileFull(t *testing.T) {
 	}
 	out.release()
 	s.settle()
+}
+
+// Protects the peer of a QP that enters SQD in the middle of a message: that one is
+// finished, and nothing follows it, neither what was posted nor what the ring of the
+// send queue still has.
+func TestSQDFinishesMessage(t *testing.T) {
+	s, _ := engine(t, link{ird: 1, ord: 1, mss: 65483}, 8<<20)
+	out := newFullSocket(1_200_000)
+	s.qp.sock = out
+	wrs := []verbs.SendWR{{ID: 1, SGEs: s.sge(0, 100)}, {ID: 2, SGEs: s.sge(0, 100)},
+		{ID: 3, SGEs: s.sge(0, 8<<20), Flags: verbs.SendSignaled}, {ID: 4, SGEs: s.sge(0, 64), Flags: verbs.SendSignaled}}
+	must(t, s.qp.PostSend(wrs))
+	must(t, s.qp.Modify(verbs.QPStateSQD))
+	out.release()
+	s.settle()
+	s.ok(t, 3)
+	ended := func() (n int) {
+		eachFPDU(out.stream, func(_ []byte, c frame.Control) {
+			if c.Last() {
+				n++
+			}
+		})
+		return n
+	}
+	if n := ended(); n != 3 {
+		t.Fatalf("%d messages in SQD, want 3", n)
+	}
+	must(t, s.qp.Modify(verbs.QPStateRTS))
+	s.settle()
+	s.ok(t, 4)
+	if n := ended(); n != 4 {
+		t.Errorf("%d messages in RTS again, want 4", n)
+	}
 }

@@ -14,6 +14,7 @@ var stateCases = []Case{
 	{"StateSQDHolds", testStateSQDHolds},
 	{"StateSQDServes", testStateSQDServes},
 	{"StateSQDCompletesStarted", testStateSQDCompletesStarted},
+	{"StateSQDFinishesMessage", testStateSQDFinishesMessage},
 }
 
 func wantState(e *Env, what string, s *Side, want verbs.QPState) {
@@ -169,4 +170,28 @@ func testStateSQDCompletesStarted(t *testing.T, e *Env) {
 		t.Fatal(err)
 	}
 	p.Client.Send.OK(2, verbs.WCRDMAWrite)
+}
+
+// Protects the peer of a QP that enters SQD in the middle of a message: it gets that
+// one, what was posted later when the QP is in RTS again, and nothing else.
+func testStateSQDFinishesMessage(t *testing.T, e *Env) {
+	const n = 16 << 20
+	p := e.Pair(nil)
+	from, to := p.Client.Buffer(n, 1), p.Server.Region(n, AllAccess)
+	p.Server.PostRecv(verbs.RecvWR{ID: 11, SGEs: to.All()}, verbs.RecvWR{ID: 12}, verbs.RecvWR{ID: 13})
+	p.Client.Post(verbs.SendWR{ID: 1, Flags: verbs.SendSignaled, SGEs: from.All()})
+	if err := p.Client.QP.Modify(verbs.QPStateSQD); err != nil {
+		t.Fatal(err)
+	}
+	p.Client.Post(verbs.SendWR{ID: 2, Flags: verbs.SendSignaled})
+	p.Client.Send.OK(1, verbs.WCSend)
+	p.Server.Recv.OK(11, verbs.WCRecv)
+	WantBytes(t, "message", to.Mem, from.Mem)
+	p.Quiet()
+	if err := p.Client.QP.Modify(verbs.QPStateRTS); err != nil {
+		t.Fatal(err)
+	}
+	p.Client.Send.OK(2, verbs.WCSend)
+	p.Server.Recv.OK(12, verbs.WCRecv)
+	p.Quiet()
 }
