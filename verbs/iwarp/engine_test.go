@@ -41,8 +41,16 @@ func engine(t testing.TB, l link, n int) (*side, *sink) {
 func engineOn(t testing.TB, d *device, l link, n int) (*side, *sink) {
 	t.Helper()
 	s, out := newSide(t, d, nil, n).bare(t), newSink()
-	must(t, s.qp.open(out, l))
+	s.open(t, out, l)
 	return s, out
+}
+
+// open gives the side's QP a connection, but no receiver.
+func (s *side) open(t testing.TB, to stream, l link) {
+	t.Helper()
+	s.qp.mu.Lock()
+	defer s.qp.mu.Unlock()
+	must(t, s.qp.open(to, l))
 }
 
 // grant gives a key that the test chooses to memory at an address that it

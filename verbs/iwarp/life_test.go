@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rbd/verbs"
 )
@@ -137,5 +141,42 @@ func TestGiveUp(t *testing.T) {
 	var reject *verbs.RejectError
 	if err := <-failed; !errors.As(err, &reject) {
 		t.Errorf("connect: %v", err)
+	}
+}
+
+// reader is a stream that notes reads which come too late.
+type reader struct {
+	stream
+	over, late atomic.Bool
+}
+
+func (s *reader) Readv(iov []unix.Iovec) (int, error) {
+	if s.over.Load() {
+		s.late.Store(true)
+	}
+	return s.stream.Readv(iov)
+}
+
+// Protects owners who destroy a QP that is just being connected: nothing of it runs
+// when Destroy has returned.
+func TestDestroyWhileStarting(t *testing.T) {
+	s := newSide(t, New().dev, nil, 4096)
+	for range 500 {
+		s.bare(t)
+		x, _ := memStreams(4096, 4096)
+		r := &reader{stream: x}
+		started := make(chan error, 1)
+		go func() { started <- s.qp.start(r, link{active: true, ird: 1, ord: 1, mss: 65483}) }()
+		for s.qp.State() == verbs.QPStateInit {
+			runtime.Gosched()
+		}
+		must(t, s.qp.Destroy())
+		r.over.Store(true)
+		must(t, <-started)
+		must(t, x.Close())
+		s.qp.services.Wait()
+		if r.late.Load() {
+			t.Fatal("the receiver has begun after Destroy")
+		}
 	}
 }

@@ -120,17 +120,17 @@ type link struct {
 
 // start moves the QP to RTS on a connection. It takes the socket over.
 func (q *qp) start(s stream, l link) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if err := q.open(s, l); err != nil {
 		return err
 	}
-	q.services.Go(q.receive)
+	q.services.Go(q.receive) // under mu: Destroy waits for it
 	return nil
 }
 
-// open is start without the receiver.
+// open is start without the receiver. The caller holds mu.
 func (q *qp) open(s stream, l link) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.destroyed {
 		return verbs.ErrClosed
 	}

@@ -53,7 +53,7 @@ func TestCompletionWhileFull(t *testing.T) {
 		}
 	}, 1<<20).bare(t)
 	out := newFullSocket(8192)
-	must(t, s.qp.open(out, link{ird: 1, ord: 1, mss: 65483}))
+	s.open(t, out, link{ird: 1, ord: 1, mss: 65483})
 	must(t, s.qp.PostSend([]verbs.SendWR{
 		{ID: 1, SGEs: s.sge(0, 1000), Flags: verbs.SendSignaled},
 		{ID: 2, SGEs: s.sge(0, 500_000), Flags: verbs.SendSignaled}}))
