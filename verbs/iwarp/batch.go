@@ -56,7 +56,7 @@ type transmitter struct {
 	rest    []unix.Iovec
 	sent    int
 	told    int  // marks that taken has told
-	realign bool // the next write goes to the end of the FPDU only
+	realign bool // the next write goes to the end of the segment only
 	part    []unix.Iovec
 
 	// The messages in progress.
@@ -247,12 +247,14 @@ func (t *transmitter) seal() {
 
 // write sends the batch as far as the socket takes it. Every call ends its last
 // TCP segment, so that the next FPDU begins one. If FPDUs stay within segments,
-// the one that a short write has cut is ended by itself first, for that reason.
+// the segment in which a short write has ended is filled up first, as it was laid
+// out: the rest of the batch begins one then, too, whether TCP had sent the piece or
+// waits for more of it.
 func (t *transmitter) write(w writer) error {
 	for t.unsent() {
 		iov := t.rest
 		if t.realign {
-			iov = t.upTo(t.fpduEnd() - t.sent)
+			iov = t.upTo(min(t.mss-t.sent%t.mss, t.size-t.sent))
 		}
 		n, err := w.TryWritev(iov, true)
 		if err != nil {
@@ -260,7 +262,7 @@ func (t *transmitter) write(w writer) error {
 		}
 		t.sent += n
 		t.rest = sockio.Advance(t.rest, n)
-		t.realign = t.strict && t.unsent() && t.fpduEnd() != t.sent
+		t.realign = t.strict && t.unsent() && t.sent%t.mss != 0
 	}
 	return nil
 }

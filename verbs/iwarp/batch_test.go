@@ -13,18 +13,21 @@ import (
 
 // segmenter is a socket that lays what it is given into TCP segments as Linux
 // does: they are full but for the last of a write with MSG_EOR that was taken
-// whole. It takes at most limit bytes per write.
+// whole. It takes at most limit bytes per write. After a short one the segment goes
+// on, or, if it pushes, has been sent.
 type segmenter struct {
 	memStream
 	mss, limit int
+	pushes     bool
 	stream     []byte
-	cuts       []int // where segments begin, besides every mss bytes after one
+	cuts       []int        // where segments begin, besides every mss bytes after one
+	short      map[int]bool // where short writes ended
 	writes     int
 	fresh      bool
 }
 
 func newSegmenter(mss, limit int) *segmenter {
-	return &segmenter{memStream: newSink().memStream, mss: mss, limit: limit, fresh: true}
+	return &segmenter{memStream: newSink().memStream, mss: mss, limit: limit, short: map[int]bool{}, fresh: true}
 }
 
 func (s *segmenter) TryWritev(iov []unix.Iovec, eor bool) (int, error) {
@@ -37,7 +40,11 @@ func (s *segmenter) TryWritev(iov []unix.Iovec, eor bool) (int, error) {
 		s.cuts = append(s.cuts, len(s.stream))
 	}
 	s.stream = append(s.stream, b[:n]...)
-	s.fresh = eor && n == len(b) // a short write goes on in the segment
+	whole := n == len(b)
+	if !whole {
+		s.short[len(s.stream)] = true
+	}
+	s.fresh = whole && eor || !whole && s.pushes
 	s.writes++
 	return n, nil
 }
@@ -108,8 +115,39 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// Protects the alignment after a full socket: the FPDU that was cut is ended by
-// a write of its own.
+// Protects the alignment of small messages after a full socket: at most the FPDU that
+// a short write has cut straddles segments, and none if the segment went on.
+func TestSegmentsAfterShortWrite(t *testing.T) {
+	for seed := range uint64(40) {
+		s, _ := engine(t, link{ird: 4, ord: 4, crc: seed%2 == 0, mss: 1448}, 1<<20)
+		r := rand.New(rand.NewPCG(seed, 7))
+		out := newSegmenter(1448, 2000+r.IntN(20000))
+		out.pushes = seed%4 > 1
+		s.qp.sock = out
+		sizes := []int{16, 16, 40, 300, 4096}
+		for range 12 {
+			var wrs []verbs.SendWR
+			for range 1 + r.IntN(20) {
+				n := sizes[r.IntN(len(sizes))]
+				wrs = append(wrs, verbs.SendWR{Opcode: verbs.WROpcode(2 * r.IntN(2)), SGEs: s.sge(r.IntN(1000), n), RKey: 1})
+			}
+			must(t, s.qp.PostSend(wrs))
+			s.settle()
+		}
+		at, pos := out.boundaries(), 0
+		eachFPDU(out.stream, func(b []byte, _ frame.Control) {
+			for i := 1; i < len(b); i++ {
+				if at[pos+i] && !(out.pushes && out.short[pos+i]) {
+					t.Errorf("seed %d: FPDU at %d of %d bytes straddles at %d", seed, pos, len(b), i)
+				}
+			}
+			pos += len(b)
+		})
+	}
+}
+
+// Protects the alignment of a large message after a full socket: records end where
+// FPDUs do.
 func TestShortWrite(t *testing.T) {
 	s, _ := engine(t, link{ird: 1, ord: 1, mss: 1448}, 1<<20)
 	out := newSegmenter(1448, 5000)

@@ -67,7 +67,8 @@
 //
 // On networks (an MSS below 16 KiB) no FPDU straddles two TCP segments: every
 // write begins a segment, as the one before ended a record (MSG_EOR), and FPDUs
-// are cut where the segment ends. Receivers in kernels and adapters are delicate
+// are cut where the segment ends. After a short write that segment is filled up by a
+// write of its own. Receivers in kernels and adapters are delicate
 // about headers and CRCs that come in two parts. On loopback FPDUs have 64 KiB.
 //
 // # Memory keys
