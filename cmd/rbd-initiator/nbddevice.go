@@ -54,12 +54,12 @@ func (d *nbdDevice) OpenQueue(o nbd.Owner) (nbd.Queue, error) {
 	}
 	pool := d.ctrl.Buffers()
 	q := &nbdQueue{
-		ctrl: d.ctrl, owner: o, pool: pool, most: pool.Size() / 2, nsid: d.ns.NSID(),
+		ctrl: d.ctrl, owner: o, pool: pool, share: pool.Account(), nsid: d.ns.NSID(),
 		queue:     queues[int(d.next.Add(1)-1)%len(queues)],
 		submitted: make([]*initiator.Request, 0, nbd.MaxRequests),
 		completed: make([]*nbd.Request, 0, nbd.MaxRequests),
 	}
-	q.idle.L, q.freed.L = &q.mu, &q.mu
+	q.idle.L = &q.mu
 	return q, nil
 }
 
@@ -71,10 +71,10 @@ type nbdQueue struct {
 	owner nbd.Owner
 	queue *initiator.Queue
 	pool  *bufpool.Pool
-	// most is how many bytes one connection may hold: a client that does not read
-	// its replies must not stop the others.
-	most int
-	nsid uint32
+	// share is the connection's part of the pool: clients that do not read their replies
+	// must not stop the others.
+	share *bufpool.Account
+	nsid  uint32
 	// abandoned: the client has hung up; its requests wait for no target that is away.
 	abandoned atomic.Bool
 
@@ -88,8 +88,6 @@ type nbdQueue struct {
 	idle        sync.Cond
 	outstanding int
 	lent        lentBuffers
-	held        int // bytes lent
-	freed       sync.Cond
 }
 
 // lentBuffers keeps what bufpool wants back, found by a number that fits into
@@ -116,57 +114,37 @@ func (l *lentBuffers) take(handle uint64) (b bufpool.Buf) {
 	return b
 }
 
-// Alloc waits for registered memory: first for this connection's share of it,
-// then for a block.
+// Alloc waits for registered memory.
 func (q *nbdQueue) Alloc(ctx context.Context, n int, buf *nbd.Buffer) error {
-	stop := context.AfterFunc(ctx, func() {
-		q.mu.Lock() // so that it does not come between the check and the Wait below
-		defer q.mu.Unlock()
-		q.freed.Broadcast()
-	})
-	defer stop()
-	q.mu.Lock()
-	for q.held+n > q.most && ctx.Err() == nil {
-		q.freed.Wait()
-	}
-	if err := ctx.Err(); err != nil {
-		q.mu.Unlock()
-		return err
-	}
-	q.held += n
-	q.mu.Unlock()
 	var b bufpool.Buf
-	err := q.pool.Get(ctx, n, &b)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if err != nil {
-		q.held -= n
+	if err := q.share.Get(ctx, n, &b); err != nil {
 		return err
 	}
-	buf.Data, buf.Handle[0] = b.Data, q.lent.add(b)
+	q.lend(b, buf)
 	return nil
 }
 
 // TryAlloc gets registered memory if there is some.
 func (q *nbdQueue) TryAlloc(n int, buf *nbd.Buffer) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	var b bufpool.Buf
-	if q.held+n > q.most || !q.pool.TryGet(n, &b) {
+	if !q.share.TryGet(n, &b) {
 		return false
 	}
-	q.held += n
-	buf.Data, buf.Handle[0] = b.Data, q.lent.add(b)
+	q.lend(b, buf)
 	return true
+}
+
+func (q *nbdQueue) lend(b bufpool.Buf, buf *nbd.Buffer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	buf.Data, buf.Handle[0] = b.Data, q.lent.add(b)
 }
 
 // Free gives memory back.
 func (q *nbdQueue) Free(buf *nbd.Buffer) {
 	q.mu.Lock()
 	b := q.lent.take(buf.Handle[0])
-	q.held -= len(b.Data)
 	q.mu.Unlock()
-	q.freed.Broadcast()
 	*buf = nbd.Buffer{}
 	q.pool.Put(&b)
 }

@@ -120,35 +120,57 @@ func TestAdapter(t *testing.T) {
 	}
 }
 
-// One connection gets half of the memory, waits for more, and stops waiting when
-// its context ends.
+// Connections that give nothing back, because their clients do not read, leave memory
+// to others. Each waits for its share, and stops waiting when its context ends.
 func TestShareOfMemory(t *testing.T) {
 	d := device(t)
-	q, err := d.OpenQueue(make(batches, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var bufs [2]nbd.Buffer
-	for i := range bufs {
-		if !q.TryAlloc(1<<20, &bufs[i]) {
-			t.Fatalf("buffer %d of half of the memory was refused", i)
+	open := func() nbd.Queue {
+		t.Helper()
+		q, err := d.OpenQueue(make(batches, 1))
+		if err != nil {
+			t.Fatal(err)
 		}
+		return q
 	}
-	var more nbd.Buffer
-	if q.TryAlloc(512, &more) {
-		t.Fatal("more than the share was lent")
+	const piece = 64 << 10
+	other := open()
+	for range 3 {
+		q := open()
+		var bufs []nbd.Buffer
+		for {
+			var b nbd.Buffer
+			if !q.TryAlloc(piece, &b) {
+				break
+			}
+			bufs = append(bufs, b)
+		}
+		var more nbd.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if err := q.Alloc(ctx, piece, &more); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("waiting ended with %v", err)
+		}
+		cancel()
+		if !other.TryAlloc(piece, &more) {
+			t.Fatalf("a connection with %d pieces leaves none to others", len(bufs))
+		}
+		other.Free(&more)
+		time.AfterFunc(10*time.Millisecond, func() { q.Free(&bufs[0]) })
+		if err := q.Alloc(t.Context(), piece, &more); err != nil {
+			t.Fatal(err)
+		}
+		bufs[0] = more
+		t.Cleanup(func() {
+			for i := range bufs {
+				q.Free(&bufs[i])
+			}
+			if err := q.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := q.Alloc(ctx, 512, &more); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("waiting ended with %v", err)
+	if err := other.Close(); err != nil {
+		t.Error(err)
 	}
-	time.AfterFunc(10*time.Millisecond, func() { q.Free(&bufs[0]) })
-	if err := q.Alloc(t.Context(), 1<<20, &more); err != nil {
-		t.Fatal(err)
-	}
-	q.Free(&more)
-	q.Free(&bufs[1])
 }
 
 // Each error reaches an NBD client as the value that tells it most; that of a loss
