@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,38 +24,38 @@ const startWait = 30 * time.Second
 // claim makes this process the one that has the subsystem's kernel devices. Without
 // them nothing is claimed. It answers true when the disk is connected already and
 // that is no error; its line is printed then.
-func (s *session) claim(c *cli.Context, nqn string, device deviceChoice) (done bool, err error) {
+func (s *session) claim(ctx context.Context, want wanted, idempotent bool) (done bool, err error) {
 	dir, err := runtimedir.Make()
 	if err != nil {
-		if device.wanted {
+		if want.device.wanted {
 			return false, err
 		}
 		s.log.Debug("others can't see what is connected", "err", err)
 		return false, nil
 	}
 	s.dir = dir
-	if device.wanted {
-		s.lock, err = lockDevices(nqn)
+	if want.device.wanted {
+		s.lock, err = lockDevices(want.nqn)
 		if !errors.Is(err, registry.ErrLocked) {
 			return false, err
 		}
-	} else if !c.Bool("idempotent") {
+	} else if !idempotent {
 		return false, nil
 	}
 	wait := time.Duration(0)
-	if c.Bool("idempotent") && device.wanted {
+	if idempotent && want.device.wanted {
 		wait = startWait
 	}
-	e, found, err := findConnected(c.Context, dir, nqn, device.wanted, c.String("nbd-socket"), wait)
+	e, found, err := findConnected(ctx, dir, &want, wait)
 	switch {
 	case err != nil:
 		return false, err
-	case found && c.Bool("idempotent"):
+	case found && idempotent:
 		return true, printDisks(s.out, s.json, e.Record)
 	case found:
-		return false, fmt.Errorf("%s is connected already: %s, process %d (--idempotent makes that a success)", nqn, names(e.Disks), e.PID)
-	case device.wanted:
-		return false, fmt.Errorf("another process is connecting %s as kernel devices, or has it in another runtime folder", nqn)
+		return false, fmt.Errorf("%s is connected already: %s, process %d, from %s (--idempotent makes that a success)", want.nqn, names(e.Disks), e.PID, e.Address)
+	case want.device.wanted:
+		return false, fmt.Errorf("another process is connecting %s as kernel devices, or has it in another runtime folder", want.nqn)
 	}
 	return false, nil
 }
@@ -80,24 +79,16 @@ func (s *session) release() {
 	}
 }
 
-// findConnected looks for a living process that has the subsystem: as kernel devices,
-// or else on the given socket, if one is given.
-func findConnected(ctx context.Context, dir, nqn string, devices bool, socket string, wait time.Duration) (e registry.Entry, found bool, err error) {
-	fits := func(e registry.Entry) bool {
-		return e.Alive && e.NQN == nqn && slices.ContainsFunc(e.Disks, func(d registry.Disk) bool {
-			if devices {
-				return d.Device != ""
-			}
-			return d.URI != "" && (socket == "" || strings.HasSuffix(d.URI, "socket="+socket))
-		})
-	}
+// findConnected looks for a living process that has the disk, for a while if there is
+// none. It is an error if one has another disk of the same name in the same place.
+func findConnected(ctx context.Context, dir string, want *wanted, wait time.Duration) (e registry.Entry, found bool, err error) {
 	for end := time.Now().Add(wait); ; {
 		list, err := registry.Entries(ctx, dir)
 		if err != nil {
 			return e, false, err
 		}
-		if i := slices.IndexFunc(list, fits); i >= 0 {
-			return list[i], true, nil
+		if e, found, err := want.connectedBy(ctx, list); found || err != nil {
+			return e, found, err
 		}
 		if time.Now().After(end) {
 			return e, false, nil

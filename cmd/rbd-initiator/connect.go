@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -18,7 +17,6 @@ import (
 
 	"rbd/cmd/internal/command"
 	"rbd/cmd/internal/registry"
-	"rbd/cmd/internal/runtimedir"
 	"rbd/initiator"
 	"rbd/nbd"
 )
@@ -36,7 +34,7 @@ func connectCommand() *cli.Command {
 			&cli.StringFlag{Name: "nbd-listen", Usage: "serve NBD on the TCP address `HOST:PORT`; port 0 takes a free one"},
 			&cli.StringFlag{Name: "nbd-device", Usage: "attach to a kernel `DEVICE`: auto (a free one for each namespace) or /dev/nbdN"},
 			&cli.IntFlag{Name: "nbd-timeout", Value: 30, Usage: "`SECONDS` until the kernel sends a request to its device again that was not answered"},
-			&cli.BoolFlag{Name: "idempotent", Usage: "a disk that is connected already is no error"},
+			&cli.BoolFlag{Name: "idempotent", Usage: "a disk that is connected already, from the same address, is no error"},
 			&cli.IntFlag{Name: "wait", Usage: "`SECONDS` to keep trying until the target can be reached for the first time; -1 for ever"},
 			&cli.StringFlag{Name: "config", Usage: "`FILE` (TOML) with options that the command line does not have"},
 			&cli.IntFlag{Name: "ctrl-loss-tmo", Aliases: []string{"l"}, Value: 600, Usage: "`SECONDS` that requests wait when the target is lost, until they fail; 0 ends the program then, -1 waits for ever"},
@@ -69,9 +67,14 @@ func connect(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	sockets, err := parseSockets(c)
+	if err != nil {
+		return err
+	}
 	s := &session{log: opts.Logger, out: c.App.Writer, json: asJSON, since: time.Now(), host: e.host, changed: make(chan struct{}, 1), gone: make(chan struct{}, 1), asked: make(chan disconnectRequest)}
 	opts.OnNamespaceChange = s.namespaceChanged
-	done, err := s.claim(c, opts.SubNQN, device)
+	want := wanted{nqn: opts.SubNQN, addr: e.addr, hostNQN: c.String("hostnqn"), device: device, sockets: sockets}
+	done, err := s.claim(c.Context, want, c.Bool("idempotent"))
 	if done || err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func connect(c *cli.Context) (err error) {
 			return err
 		}
 	}
-	if s.listeners, err = listen(c); err != nil {
+	if s.listeners, err = listen(sockets, device); err != nil {
 		return err
 	}
 	defer func() {
@@ -98,44 +101,6 @@ func connect(c *cli.Context) (err error) {
 		return err
 	}
 	return s.run(c.Context)
-}
-
-// listen opens the sockets that were asked for, or one in the runtime folder.
-func listen(c *cli.Context) (listeners []net.Listener, err error) {
-	if addr := c.String("nbd-listen"); addr != "" {
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			return nil, fmt.Errorf("--nbd-listen: %w", err)
-		}
-		listeners = append(listeners, l)
-	}
-	path := c.String("nbd-socket")
-	if path == "" && len(listeners) == 0 && c.String("nbd-device") == "" {
-		dir, err := runtimedir.Make()
-		if err != nil {
-			return nil, err
-		}
-		path = socketPath(dir, os.Getpid())
-	}
-	if path == "" {
-		return listeners, nil
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return listeners, fmt.Errorf("--nbd-socket: %w", err)
-	}
-	l, err := nbd.ListenUnix(path)
-	if err != nil {
-		for _, open := range listeners {
-			open.Close()
-		}
-		return nil, err
-	}
-	return append([]net.Listener{l}, listeners...), nil
-}
-
-// socketPath is the NBD socket of a process that was not told another.
-func socketPath(dir string, pid int) string {
-	return filepath.Join(dir, fmt.Sprintf("nbd-%d.sock", pid))
 }
 
 // session is a connected controller with its NBD server.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"rbd/cmd/internal/command"
-	"rbd/cmd/internal/registry"
 	"rbd/nbd/kernel"
 )
 
@@ -132,38 +130,3 @@ func TestPrintList(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
 }
-
-// A second start finds the first by its subsystem and by what it serves.
-func TestFindConnected(t *testing.T) {
-	dir := t.TempDir()
-	s, err := registry.Serve(dir, fakeProcess{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, c := range []struct {
-		nqn     string
-		devices bool
-		socket  string
-		want    bool
-	}{
-		{"nqn.a", true, "", true},
-		{"nqn.b", true, "", false},
-		{"nqn.a", false, "", true},
-		{"nqn.a", false, "/run/x.sock", true},
-		{"nqn.a", false, "/run/y.sock", false},
-	} {
-		_, found, err := findConnected(t.Context(), dir, c.nqn, c.devices, c.socket, 0)
-		if err != nil || found != c.want {
-			t.Errorf("%+v: %v, %v", c, found, err)
-		}
-	}
-}
-
-type fakeProcess struct{}
-
-func (fakeProcess) Record() registry.Record {
-	return registry.Record{NQN: "nqn.a", Disks: []registry.Disk{{NSID: 1, Device: "/dev/nbd0"}, {NSID: 2, URI: "nbd+unix:///2?socket=/run/x.sock"}}}
-}
-
-func (fakeProcess) Disconnect(context.Context, registry.Disconnect) (bool, error) { return false, nil }

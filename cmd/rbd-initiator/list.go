@@ -47,6 +47,7 @@ type listed struct {
 	UUID      string     `json:"uuid,omitempty"`
 	Address   string     `json:"address,omitempty"`
 	HostNQN   string     `json:"hostnqn,omitempty"`
+	Listen    []string   `json:"listen,omitempty"` // where its process serves NBD
 	State     string     `json:"state"`
 	Since     *time.Time `json:"since,omitempty"`
 	PID       int        `json:"pid,omitempty"` // 0: its process is dead
@@ -85,7 +86,7 @@ func connected(ctx context.Context) ([]listed, error) {
 			served[d.Device] = true
 			all = append(all, listed{
 				Disk: d.Name(), Size: d.Size, BlockSize: d.BlockSize, NQN: e.NQN, NSID: d.NSID, UUID: d.UUID,
-				Address: e.Address, HostNQN: e.HostNQN, State: e.State, Since: &e.Since, PID: e.PID,
+				Address: e.Address, HostNQN: e.HostNQN, Listen: e.Listen, State: e.State, Since: &e.Since, PID: e.PID,
 			})
 		}
 	}

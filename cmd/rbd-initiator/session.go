@@ -265,6 +265,9 @@ func (s *session) Record() registry.Record {
 		PID: os.Getpid(), NQN: s.ctrl.NQN(), Address: s.ctrl.Addr().String(), HostNQN: s.host.NQN,
 		State: s.ctrl.State().String(), Since: s.since, Disks: []registry.Disk{},
 	}
+	for _, l := range s.listeners {
+		r.Listen = append(r.Listen, l.Addr().String())
+	}
 	devices := make(map[uint32]*kernelDisk)
 	for _, d := range s.attached() {
 		devices[d.nsid] = d

@@ -12,7 +12,9 @@ type Record struct {
 	// State is that of the connection to the target: live, reconnecting, lost.
 	State string    `json:"state"`
 	Since time.Time `json:"since"`
-	Disks []Disk    `json:"disks"`
+	// Listen is where NBD is served: the paths of Unix sockets, HOST:PORT of others.
+	Listen []string `json:"listen,omitempty"`
+	Disks  []Disk   `json:"disks"`
 }
 
 // Disk is one namespace of a process.

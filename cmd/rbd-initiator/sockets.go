@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"rbd/cmd/internal/runtimedir"
+	"rbd/nbd"
+)
+
+// socketChoice is what --nbd-socket and --nbd-listen say; empty is not wanted.
+type socketChoice struct {
+	path string // absolute
+	tcp  string // HOST:PORT
+}
+
+func parseSockets(c *cli.Context) (s socketChoice, err error) {
+	s.tcp = c.String("nbd-listen")
+	if s.path = c.String("nbd-socket"); s.path != "" {
+		if s.path, err = filepath.Abs(s.path); err != nil {
+			return s, fmt.Errorf("--nbd-socket: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// listen opens the sockets that were asked for, or one in the runtime folder.
+func listen(want socketChoice, device deviceChoice) (listeners []net.Listener, err error) {
+	if want.tcp != "" {
+		l, err := net.Listen("tcp", want.tcp)
+		if err != nil {
+			return nil, fmt.Errorf("--nbd-listen: %w", err)
+		}
+		listeners = append(listeners, l)
+	}
+	if want == (socketChoice{}) && !device.wanted {
+		dir, err := runtimedir.Make()
+		if err != nil {
+			return nil, err
+		}
+		want.path = socketPath(dir, os.Getpid())
+	}
+	if want.path == "" {
+		return listeners, nil
+	}
+	l, err := nbd.ListenUnix(want.path)
+	if err != nil {
+		for _, open := range listeners {
+			open.Close()
+		}
+		return nil, err
+	}
+	return append([]net.Listener{l}, listeners...), nil
+}
+
+// socketPath is the NBD socket of a process that was not told another.
+func socketPath(dir string, pid int) string {
+	return filepath.Join(dir, fmt.Sprintf("nbd-%d.sock", pid))
+}
