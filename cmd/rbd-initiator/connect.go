@@ -160,7 +160,7 @@ func (s *session) run(ctx context.Context) error {
 	}
 	err = errors.Join(err, s.close())
 	if entry != nil {
-		err = errors.Join(err, entry.Close()) // who asked for the end is told by this
+		err = errors.Join(err, entry.Close(err)) // who asked for the end is told by this
 	}
 	return err
 }

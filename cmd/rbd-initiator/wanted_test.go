@@ -35,7 +35,7 @@ func TestIdempotent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer s.Close(nil)
 	const refused = "can't be reached"
 	for _, c := range []struct {
 		args, want string // want is the beginning of the output, or in the error

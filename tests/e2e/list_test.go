@@ -84,6 +84,20 @@ func TestListAndDisconnect(t *testing.T) {
 	tg.stop()
 }
 
+// Whoever ends a disk learns that it has not ended well: nothing could be flushed.
+func TestDisconnectTellsLoss(t *testing.T) {
+	tg := serve(t, "-e", "ram:1M,nqn=nqn.2026-11.io.rbd:a")
+	d := tg.connect("nqn.2026-11.io.rbd:a")
+	tg.cmd.Process.Kill()
+	d.logs("connection lost", 1, startTime)
+	if _, errs, code := initiatorIn(t, d.folder(), "disconnect", "-n", d.nqn); code != 1 || !strings.Contains(errs, "without a flush") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("disconnect: exit code %d, %s", code, errs)
+	}
+	if code := d.wait(); code != 1 {
+		t.Errorf("the process ended with %d: %s", code, d.stderr.String())
+	}
+}
+
 // What a killed process left in the runtime folder is removed by who looks next.
 func TestListAfterKill(t *testing.T) {
 	tg := serve(t, "-e", "ram:1M,nqn=nqn.2026-11.io.rbd:a")

@@ -7,8 +7,8 @@
 // folder belongs to its user alone, so that nobody else can ask.
 //
 //  1. [Serve] makes the files and answers on goroutines of its own, until Close.
-//  2. A request and its answer are one line of JSON each. The connection stays open
-//     after the answer until the process closes it: who asked for its end sees it.
+//  2. A request and its answer are one line of JSON each. Who asked for the end of the
+//     process gets a second answer, how that went, just before it is over.
 //  3. [Entries] asks all processes of a folder what they have; those that do not
 //     answer are told by their file. [Entry.Remove] cleans up after them.
 //  4. [Lock] keeps two processes from connecting the same disk: the kernel gives it

@@ -86,7 +86,8 @@ func dead(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// ask sends one request. If it is to wait, it returns when a process that ends has.
+// ask sends one request. If it is to wait, it returns when a process that ends has,
+// with its last response.
 func ask(ctx context.Context, socket string, req request, wait bool) (resp response, err error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", socket)
@@ -100,15 +101,15 @@ func ask(ctx context.Context, socket string, req request, wait bool) (resp respo
 		return resp, err
 	}
 	if _, err = c.Write(append(b, '\n')); err == nil {
-		in := bufio.NewReader(io.LimitReader(c, maxLine))
-		var line []byte
-		if line, err = in.ReadBytes('\n'); err == nil {
-			err = json.Unmarshal(line, &resp)
-		}
+		in := bufio.NewReader(io.LimitReader(c, 2*maxLine))
+		resp, err = hear(in)
 		if err == nil && resp.Ending && wait {
-			_, err = in.ReadByte()
-			if errors.Is(err, io.EOF) {
-				err = nil
+			told := resp.Outcome
+			resp, err = hear(in)
+			if errors.Is(err, io.EOF) && !told {
+				err = nil // a program of before there was an outcome just closes
+			} else if errors.Is(err, io.EOF) {
+				err = errDied
 			}
 		}
 	}
@@ -118,14 +119,28 @@ func ask(ctx context.Context, socket string, req request, wait bool) (resp respo
 	return resp, err
 }
 
+// errDied: a process has not said how it has ended.
+var errDied = errors.New("it was killed while it was ending: what was not flushed may be lost")
+
+// hear takes one response.
+func hear(in *bufio.Reader) (resp response, err error) {
+	line, err := in.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &resp)
+	}
+	return resp, err
+}
+
 // Disconnect asks the process to end disks, and waits until it has; for a process
-// that ends with them, until it is gone.
+// that ends with them, until it is gone. The error is why it did not, or how it ended.
 func (e Entry) Disconnect(ctx context.Context, d Disconnect) error {
 	resp, err := ask(ctx, e.base+".sock", request{Disconnect: &d}, true)
-	if err != nil {
+	switch {
+	case errors.Is(err, errDied):
+		return fmt.Errorf("process %d: %w", e.PID, err)
+	case err != nil:
 		return fmt.Errorf("process %d does not answer: %w", e.PID, err)
-	}
-	if resp.Error != "" {
+	case resp.Error != "":
 		return errors.New(resp.Error)
 	}
 	return nil

@@ -57,6 +57,8 @@ type request struct {
 type response struct {
 	Record Record `json:"record"`
 	Error  string `json:"error,omitempty"`
-	// Ending: the process ends, and closes the connection when it does.
-	Ending bool `json:"ending,omitempty"`
+	// Ending: the process ends, and closes the connection when it does. Outcome: it
+	// sends a second response before, whose Error is how it has ended.
+	Ending  bool `json:"ending,omitempty"`
+	Outcome bool `json:"outcome,omitempty"`
 }

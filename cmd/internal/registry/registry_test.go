@@ -1,10 +1,13 @@
 package registry
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,7 +57,7 @@ func TestServe(t *testing.T) {
 		t.Fatalf("returned before the process had ended: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	if err := s.Close(); err != nil {
+	if err := s.Close(nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-gone; err != nil || !p.ended.Load() {
@@ -65,6 +68,66 @@ func TestServe(t *testing.T) {
 	}
 	if list, err := Entries(t.Context(), dir); len(list) != 0 || err != nil {
 		t.Fatalf("%+v, %v", list, err)
+	}
+}
+
+// Who asked for the end is told how it went: the process may have lost data. One that
+// dies instead has not ended well, and an older one, which says nothing, has.
+func TestOutcome(t *testing.T) {
+	disconnect := func(t *testing.T, dir string) error {
+		list, err := Entries(t.Context(), dir)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		return list[0].Disconnect(t.Context(), Disconnect{})
+	}
+	t.Run("failed", func(t *testing.T) {
+		dir, p := t.TempDir(), &fake{ending: true}
+		s, err := Serve(dir, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan error, 1)
+		go func() { told <- disconnect(t, dir) }()
+		for !p.ended.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		if err := s.Close(errors.New("flush namespace 1: timed out")); err != nil {
+			t.Error(err)
+		}
+		if err := <-told; err == nil || err.Error() != "flush namespace 1: timed out" {
+			t.Errorf("disconnect: %v", err)
+		}
+	})
+	for name, c := range map[string]struct{ answer, want string }{
+		"killed": {`{"ending":true,"outcome":true}`, "killed while it was ending"},
+		"older":  {`{"ending":true}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l, err := net.Listen("unix", filepath.Join(dir, "connect-1.sock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if err := os.WriteFile(filepath.Join(dir, "connect-1.json"), []byte(`{"pid":1}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				for _, answer := range []string{"{}", c.answer} {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					bufio.NewReader(conn).ReadString('\n')
+					conn.Write([]byte(answer + "\n"))
+					conn.Close()
+				}
+			}()
+			if err := disconnect(t, dir); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("disconnect: %v, want %q", err, c.want)
+			}
+		})
 	}
 }
 
@@ -83,7 +146,7 @@ func TestDeadProcess(t *testing.T) {
 	if err := os.WriteFile(base+".json", b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
+	if err := s.Close(nil); err != nil {
 		t.Fatal(err)
 	}
 	list, err := Entries(t.Context(), dir)

@@ -21,7 +21,8 @@ const maxLine = 1 << 20
 type Process interface {
 	// Record is what the process has now.
 	Record() Record
-	// Disconnect ends disks, and says whether the process ends with them.
+	// Disconnect ends disks, and says whether the process ends with them. When ctx ends
+	// it does already.
 	Disconnect(ctx context.Context, d Disconnect) (ending bool, err error)
 }
 
@@ -33,6 +34,7 @@ type Server struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	served   sync.WaitGroup
+	outcome  string // of the process, set before ctx ends
 }
 
 // Serve makes the entry of this process in a folder.
@@ -68,8 +70,12 @@ func (s *Server) Update() error {
 	return nil
 }
 
-// Close removes the entry. It returns when nobody is being answered any more.
-func (s *Server) Close() error {
+// Close removes the entry, and tells those who asked for the end of the process how
+// that went. It returns when nobody is being answered any more.
+func (s *Server) Close(outcome error) error {
+	if outcome != nil {
+		s.outcome = outcome.Error()
+	}
 	err := s.listener.Close()
 	s.cancel()
 	s.served.Wait()
@@ -93,7 +99,7 @@ func (s *Server) accept() {
 // answer serves one connection: one request.
 func (s *Server) answer(c net.Conn) {
 	defer c.Close()
-	defer context.AfterFunc(s.ctx, func() { c.Close() })()
+	defer context.AfterFunc(s.ctx, func() { _ = c.SetDeadline(time.Now().Add(lastWords)) })()
 	line, err := bufio.NewReader(io.LimitReader(c, maxLine)).ReadBytes('\n')
 	if err != nil {
 		return // it only looked whether somebody is here
@@ -106,13 +112,24 @@ func (s *Server) answer(c net.Conn) {
 		if resp.Ending, err = s.process.Disconnect(s.ctx, *req.Disconnect); err != nil {
 			resp.Error = err.Error()
 		}
+		resp.Outcome = resp.Ending
 	}
 	resp.Record = s.process.Record()
-	b, err := json.Marshal(resp)
-	if err != nil {
+	if !say(c, resp) || !resp.Ending {
 		return
 	}
-	if _, err := c.Write(append(b, '\n')); err == nil && resp.Ending {
-		<-s.ctx.Done()
+	<-s.ctx.Done()
+	say(c, response{Error: s.outcome})
+}
+
+// lastWords is how long those who are being answered may take when the process ends.
+const lastWords = time.Second
+
+// say sends a response, and says whether it could be sent.
+func say(c net.Conn, r response) bool {
+	b, err := json.Marshal(r)
+	if err == nil {
+		_, err = c.Write(append(b, '\n'))
 	}
+	return err == nil
 }
