@@ -46,6 +46,7 @@ type conn struct {
 
 	opened bool          // takes part in succession; guarded by Server.mu
 	left   chan struct{} // closed when the connection is done with
+	client string        // who it is, known when it is opened
 
 	// The reader's.
 	stage   []byte

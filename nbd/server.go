@@ -112,8 +112,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // start runs a connection on a goroutine of its own.
 func (s *Server) start(nc net.Conn) {
 	go func() {
-		log := s.log.With("client", clientName(nc))
-		switch err := s.serveConn(nc, log); {
+		client := clientName(nc)
+		log := s.log.With("client", client)
+		switch err := s.serveConn(nc, client, log); {
 		case err == nil:
 			log.Debug("NBD client has left")
 		case errors.Is(err, errStopped):
@@ -127,15 +128,17 @@ func (s *Server) start(nc net.Conn) {
 // ServeConn serves one connected unix or TCP socket until it ends, and closes
 // it. The error is nil when the client left by the rules.
 func (s *Server) ServeConn(nc net.Conn) error {
-	return s.serveConn(nc, s.log.With("client", clientName(nc)))
+	client := clientName(nc)
+	return s.serveConn(nc, client, s.log.With("client", client))
 }
 
-func (s *Server) serveConn(nc net.Conn, log *slog.Logger) error {
+func (s *Server) serveConn(nc net.Conn, client string, log *slog.Logger) error {
 	c, err := s.open(nc, log)
 	if err != nil {
 		return err
 	}
 	defer s.leave(c)
+	c.client = client
 	timeout := s.HandshakeTimeout
 	if timeout == 0 {
 		timeout = defaultHandshakeTimeout

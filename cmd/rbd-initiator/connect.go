@@ -108,7 +108,8 @@ type session struct {
 	ctrl      *initiator.Controller
 	host      initiator.Host
 	listeners []net.Listener // the first one is in the printed URIs
-	kernel    *kernelDisks   // nil without kernel devices
+	server    *nbd.Server
+	kernel    *kernelDisks // nil without kernel devices
 	log       *slog.Logger
 	out       io.Writer
 	json      bool
@@ -127,10 +128,11 @@ type session struct {
 // run serves the namespaces until ctx ends, the target is lost for good, or all
 // kernel devices are detached.
 func (s *session) run(ctx context.Context) error {
-	server, err := s.server()
+	server, err := s.newServer()
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
+	s.server = server
 	served := make(chan error, len(s.listeners))
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
@@ -194,8 +196,8 @@ func (s *session) exports() (exports []nbd.Export) {
 	return exports
 }
 
-// server makes an NBD server of the exports.
-func (s *session) server() (*nbd.Server, error) {
+// newServer makes an NBD server of the exports.
+func (s *session) newServer() (*nbd.Server, error) {
 	exports := s.exports()
 	if len(exports) == 0 {
 		return nil, fmt.Errorf("%s at %s has no namespaces", s.ctrl.NQN(), s.ctrl.Addr())

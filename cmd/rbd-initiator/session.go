@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rbd/cmd/internal/registry"
@@ -235,12 +236,29 @@ func (s *session) disconnect(r registry.Disconnect) (ending bool, err error) {
 	if r.Device != "" && !slices.ContainsFunc(s.attached(), chosen) {
 		return false, fmt.Errorf("%s is not a device of this process", r.Device)
 	}
-	if r.Force {
+	clients := s.server.Clients()
+	switch {
+	case r.Force:
 		err = s.force(chosen)
-	} else {
+	case r.Device == "" && len(clients) > 0:
+		return false, fmt.Errorf("%s is in use: %s; end that first, or use --force, which cuts the connection", s.ctrl.NQN(), describeClients(clients))
+	default:
 		err = s.detach(chosen)
 	}
 	return err == nil && (r.Device == "" || s.empty()), remedy(err)
+}
+
+// describeClients says who uses NBD sockets.
+func describeClients(clients []nbd.Client) string {
+	var b strings.Builder
+	for i, c := range clients {
+		if i == 8 {
+			fmt.Fprintf(&b, "; and %d more", len(clients)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s%s has NBD export %s open", []string{"", "; "}[min(i, 1)], c.Name, c.Export)
+	}
+	return b.String()
 }
 
 // Disconnect implements registry.Process. A session that is ending already does so

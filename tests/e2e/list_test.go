@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rbd/nbd/nbdtest"
 )
 
 // initiatorIn runs a command of rbd-initiator to its end in the runtime folder of
@@ -80,6 +84,39 @@ func TestListAndDisconnect(t *testing.T) {
 	}
 	if all := list(t, d.folder()); len(all) != 0 {
 		t.Errorf("still listed: %+v", all)
+	}
+	tg.stop()
+}
+
+// A disk that an NBD client has open is not taken from it, but by force.
+func TestDisconnectInUse(t *testing.T) {
+	tg := serve(t, "-e", "ram:1M,nqn=nqn.2026-11.io.rbd:a")
+	socket := filepath.Join(t.TempDir(), "nbd.sock")
+	d := tg.connect("nqn.2026-11.io.rbd:a", "--nbd-socket", socket)
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client, err := nbdtest.Open(conn, "1", nbdtest.Simple, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.logs("opened an export", 1, startTime)
+	want := fmt.Sprintf("in use: pid %d has NBD export 1 open", os.Getpid())
+	for _, command := range []string{"disconnect-all", "disconnect -n " + d.nqn} {
+		if _, errs, code := initiatorIn(t, d.folder(), strings.Fields(command)...); code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d, %s; want %q", command, code, errs, want)
+		}
+	}
+	if r, err := client.Do(nbdtest.Request{Cmd: nbdtest.CmdRead, Length: 512}); err != nil || r.Error != 0 {
+		t.Errorf("a client that was not asked: %+v, %v", r, err)
+	}
+	if _, errs, code := initiatorIn(t, d.folder(), "disconnect", "-n", d.nqn, "--force"); code != 0 {
+		t.Errorf("disconnect --force: exit code %d, %s", code, errs)
+	}
+	if code := d.wait(); code != 0 {
+		t.Errorf("the process ended with %d: %s", code, d.stderr.String())
 	}
 	tg.stop()
 }
