@@ -129,34 +129,3 @@ func openKernel(c *cli.Context, opts initiator.Options, device deviceChoice) (*k
 	}
 	return k, nil
 }
-
-// firstRetry and lastRetry bound the pauses between tries to reach the target.
-const (
-	firstRetry = time.Second
-	lastRetry  = 10 * time.Second
-)
-
-// connectWaiting connects, and tries again for as long as --wait says.
-func connectWaiting(c *cli.Context, e endpoint, opts initiator.Options) (*initiator.Controller, error) {
-	wait := c.Int("wait")
-	if wait < -1 {
-		return nil, command.Usagef("connect: --wait %d is neither a number of seconds nor -1", wait)
-	}
-	end := time.Now().Add(time.Duration(wait) * time.Second)
-	told := ""
-	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
-		ctrl, err := initiator.Connect(c.Context, e.provider, e.addr, opts)
-		if err == nil || c.Context.Err() != nil || wait >= 0 && time.Now().Add(pause).After(end) {
-			return ctrl, err
-		}
-		if err.Error() != told {
-			opts.Logger.Warn("the target can't be reached yet", "err", err)
-			told = err.Error()
-		}
-		select {
-		case <-c.Context.Done():
-			return nil, err
-		case <-time.After(pause):
-		}
-	}
-}

@@ -63,6 +63,10 @@ func connect(c *cli.Context) (err error) {
 	if err := parseReconnect(c, &opts); err != nil {
 		return err
 	}
+	wait, err := parseWait(c)
+	if err != nil {
+		return err
+	}
 	device, err := parseDevice(c.String("nbd-device"))
 	if err != nil {
 		return err
@@ -97,7 +101,10 @@ func connect(c *cli.Context) (err error) {
 			l.Close()
 		}
 	}()
-	if s.ctrl, err = connectWaiting(c, e, opts); err != nil {
+	switch s.ctrl, err = connectWaiting(c.Context, e, opts, wait); {
+	case errors.Is(err, errEnded):
+		return nil
+	case err != nil:
 		return err
 	}
 	return s.run(c.Context)
