@@ -48,6 +48,32 @@ func MakeHost(nqn, id string) (Host, error) {
 	return h, h.check()
 }
 
+// FindHost makes an identity of an NQN and an ID as users give them; either may be
+// empty. What is not given is that of this machine, from the first of the directories
+// that has one, as nvme-cli does it: the same machine keeps its ID under another NQN.
+// If none has, it is made of the other part, and not kept.
+func FindHost(nqn, id string, dirs ...string) (Host, error) {
+	given, err := MakeHost(nqn, id)
+	if err != nil || nqn != "" && id != "" {
+		return given, err
+	}
+	for _, dir := range dirs {
+		kept, err := readHost(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return Host{}, err
+		case nqn == "":
+			given.NQN = kept.NQN
+		default:
+			given.ID = kept.ID
+		}
+		return given, nil
+	}
+	return given, nil
+}
+
 // idOf is the UUID in an NQN, or one made of the NQN's text: the same NQN always
 // gets the same.
 func idOf(nqn string) wire.UUID {
@@ -154,7 +180,7 @@ func keepHost(dir string) (Host, error) {
 }
 
 // DefaultHostDirs are the directories for LoadHost: /etc/nvme, which nvme-cli
-// uses, and one where this user may write.
+// uses, and one where this user may write. The first is there also with an error.
 func DefaultHostDirs() ([]string, error) {
 	const system = "/etc/nvme"
 	if os.Geteuid() == 0 {
@@ -162,7 +188,7 @@ func DefaultHostDirs() ([]string, error) {
 	}
 	config, err := os.UserConfigDir()
 	if err != nil {
-		return nil, fmt.Errorf("host identity: %w", err)
+		return []string{system}, fmt.Errorf("host identity: %w", err)
 	}
 	return []string{system, filepath.Join(config, "rbd")}, nil
 }

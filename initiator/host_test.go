@@ -39,6 +39,36 @@ func TestMakeHost(t *testing.T) {
 	}
 }
 
+// One part that is given does not change the other one, which is this machine's: a
+// target allows hosts by their NQN, and -I alone must not make another host of it.
+func TestFindHost(t *testing.T) {
+	const other = "aaaaaaaa-6e1c-4b7b-9d6a-1f6f2f3c4d5e"
+	kept, partial, none := t.TempDir(), t.TempDir(), t.TempDir()
+	write(t, kept, "hostnqn", "nqn.2020-01.org.x:kept\n")
+	write(t, kept, "hostid", testUUID+"\n")
+	write(t, partial, "hostid", testUUID+"\n")
+	for _, tc := range []struct{ name, dir, nqn, id, wantNQN, wantID string }{
+		{"ID given", kept, "", other, "nqn.2020-01.org.x:kept", other},
+		{"NQN given", kept, "nqn.2020-01.org.x:a", "", "nqn.2020-01.org.x:a", testUUID},
+		{"both given", kept, "nqn.2020-01.org.x:a", other, "nqn.2020-01.org.x:a", other},
+		{"hostid only", partial, "nqn.2020-01.org.x:a", "", "nqn.2020-01.org.x:a", testUUID},
+		{"no files, ID given", none, "", other, wire.UUIDNQNPrefix + other, other},
+		{"no files, NQN given", none, wire.UUIDNQNPrefix + other, "", wire.UUIDNQNPrefix + other, other},
+	} {
+		h, err := FindHost(tc.nqn, tc.id, none, tc.dir)
+		if err != nil || h.NQN != tc.wantNQN || h.ID.String() != tc.wantID {
+			t.Errorf("%s: %+v, %v", tc.name, h, err)
+		}
+	}
+	if files, _ := os.ReadDir(none); len(files) != 0 {
+		t.Errorf("kept: %v", files)
+	}
+	write(t, none, "hostnqn", "rubbish")
+	if _, err := FindHost("", other, none); err == nil || !strings.Contains(err.Error(), none) {
+		t.Errorf("broken file: %v", err)
+	}
+}
+
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {

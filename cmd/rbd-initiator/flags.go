@@ -19,8 +19,8 @@ func addressFlags() []cli.Flag {
 		&cli.StringFlag{Name: "traddr", Aliases: []string{"a"}, Usage: "`HOST` of the target: HOST, iwarp://HOST or rdma://HOST"},
 		&cli.StringFlag{Name: "trsvcid", Aliases: []string{"s"}, Value: verbs.DefaultPort, Usage: "`PORT` of the target"},
 		&cli.StringFlag{Name: "transport", Aliases: []string{"t"}, Value: "rdma", Usage: "always rdma; accepted because nvme-cli has it"},
-		&cli.StringFlag{Name: "hostnqn", Aliases: []string{"q"}, Usage: "`NQN` of this host; else from /etc/nvme/hostnqn, else made and kept"},
-		&cli.StringFlag{Name: "hostid", Aliases: []string{"I"}, Usage: "`UUID` of this host; else from /etc/nvme/hostid, else made and kept"},
+		&cli.StringFlag{Name: "hostnqn", Aliases: []string{"q"}, Usage: "`NQN` of this host; else from /etc/nvme/hostnqn, else made of --hostid, else made and kept"},
+		&cli.StringFlag{Name: "hostid", Aliases: []string{"I"}, Usage: "`UUID` of this host; else from /etc/nvme/hostid, else made of --hostnqn, else made and kept"},
 	)
 }
 
@@ -58,21 +58,21 @@ func parseEndpoint(c *cli.Context) (e endpoint, err error) {
 	return e, err
 }
 
-// parseHost takes the identity from the command line, else from the files.
+// parseHost takes each part of the identity from the command line, else from the files.
 func parseHost(c *cli.Context) (initiator.Host, error) {
 	nqn, id := c.String("hostnqn"), c.String("hostid")
+	dirs, err := initiator.DefaultHostDirs()
 	if nqn == "" && id == "" {
-		dirs, err := initiator.DefaultHostDirs()
 		if err != nil {
 			return initiator.Host{}, err
 		}
 		return initiator.LoadHost(dirs...)
 	}
-	h, err := initiator.MakeHost(nqn, id)
-	if err != nil {
-		return h, command.Usagef("%v", err)
+	// Nothing is kept, so a user without a folder does not matter.
+	if _, err := initiator.MakeHost(nqn, id); err != nil {
+		return initiator.Host{}, command.Usagef("%v", err)
 	}
-	return h, nil
+	return initiator.FindHost(nqn, id, dirs...)
 }
 
 // parseOptions reads controllerFlags apart from the endpoint. A controller that is
