@@ -28,3 +28,22 @@ func (s *Server) Clients() []Client {
 	})
 	return all
 }
+
+// InFlight is how many requests wait for their answer, on all connections.
+func (s *Server) InFlight() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		n += c.inFlight()
+	}
+	return n
+}
+
+func (c *conn) inFlight() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.free == nil { // still negotiating
+		return 0
+	}
+	return len(c.slots) - len(c.free)
+}

@@ -36,3 +36,27 @@ func TestClients(t *testing.T) {
 	second.Close()
 	expect()
 }
+
+// An end that takes long tells how many requests it waits for.
+func TestInFlight(t *testing.T) {
+	ram, answer := newRAM(t, 1<<20), make(chan struct{})
+	ram.Fault = func(*nbd.Request) error { <-answer; return nil }
+	r := start(t, ram)
+	r.dial(t) // one that is still negotiating
+	c := r.open(t, nbdtest.Simple)
+	expect := func(want int) {
+		t.Helper()
+		for end := time.Now().Add(patience); r.InFlight() != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d requests are in flight, want %d", r.InFlight(), want)
+			}
+		}
+	}
+	expect(0)
+	if err := c.Send(nbdtest.Request{Cmd: nbdtest.CmdFlush}, nbdtest.Request{Cmd: nbdtest.CmdFlush}); err != nil {
+		t.Fatal(err)
+	}
+	expect(2)
+	close(answer)
+	expect(0)
+}

@@ -183,6 +183,8 @@ func (c *conn) negotiate(h *handshake) error {
 
 // prepare makes what transmission needs.
 func (c *conn) prepare() {
+	c.mu.Lock() // somebody may count what is in flight
+	defer c.mu.Unlock()
 	c.batch = make([]*Request, 0, MaxRequests)
 	c.free = make([]int32, MaxRequests)
 	for i := range c.slots {

@@ -157,7 +157,9 @@ func (s *session) run(ctx context.Context) error {
 	stop, cancel := context.WithTimeout(context.Background(), detachTime)
 	defer cancel()
 	stopServing()
+	told := s.waitingFor(func() string { return fmt.Sprintf("for the target to answer %d requests", server.InFlight()) })
 	err = errors.Join(err, server.Shutdown(stop))
+	told()
 	for range s.listeners {
 		err = errors.Join(err, <-served)
 	}
@@ -247,6 +249,7 @@ func printDisks(w io.Writer, asJSON bool, r registry.Record) error {
 
 // flush makes everything durable that clients have written.
 func (s *session) flush() error {
+	defer s.waitingFor(func() string { return "for the target to flush" })()
 	ctx, cancel := context.WithTimeout(context.Background(), detachTime)
 	defer cancel()
 	var all error
@@ -262,6 +265,7 @@ func (s *session) flush() error {
 }
 
 func (s *session) close() error {
+	defer s.waitingFor(func() string { return "for the target to shut the controller down" })()
 	ctx, cancel := context.WithTimeout(context.Background(), detachTime)
 	defer cancel()
 	return s.ctrl.Close(ctx)

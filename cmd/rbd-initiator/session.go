@@ -168,9 +168,11 @@ func (s *session) detach(chosen func(*kernelDisk) bool) error {
 		if !chosen(d) {
 			continue
 		}
+		told := s.waitingFor(func() string { return "until " + d.attachment.Path() + " is flushed and detached" })
 		ctx, cancel := context.WithTimeout(context.Background(), detachTime)
 		err := d.attachment.Detach(ctx)
 		cancel()
+		told()
 		if err == nil {
 			s.log.Info("device detached", "device", d.attachment.Path(), "nsid", d.nsid)
 			s.forget(d)
@@ -179,6 +181,17 @@ func (s *session) detach(chosen func(*kernelDisk) bool) error {
 		}
 	}
 	return first
+}
+
+// slowEnd is how long a step of the end may take without a word.
+const slowEnd = 2 * time.Second
+
+// waitingFor says in the log what the end waits for, if it still does when that has
+// taken long. The function that it returns is called when it does not any more.
+func (s *session) waitingFor(what func() string) (done func() bool) {
+	return time.AfterFunc(slowEnd, func() {
+		s.log.Warn("ending: waiting "+what(), "nqn", s.ctrl.NQN(), "addr", s.ctrl.Addr(), "at_most", detachTime)
+	}).Stop
 }
 
 // force detaches the chosen devices whoever uses them.

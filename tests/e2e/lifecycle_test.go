@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"rbd/internal/testenv"
+	"rbd/nbd/nbdtest"
 )
 
 // What the programs print when they are ready is an interface: scripts read it.
@@ -248,5 +250,40 @@ func TestDurableCalls(t *testing.T) {
 		t.Errorf("no fdatasync or no RWF_DSYNC in:\n%s", b)
 	}
 	d.stop()
+	tg.stop()
+}
+
+// An end that a frozen target holds up says what it waits for.
+func TestSlowEndTold(t *testing.T) {
+	tg := serve(t, "-e", "ram:1M,nqn=nqn.2026-11.io.rbd:a")
+	socket := filepath.Join(t.TempDir(), "nbd.sock")
+	d := tg.connect("nqn.2026-11.io.rbd:a", "--nbd-socket", socket, "-k", "0")
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client, err := nbdtest.Open(conn, "1", nbdtest.Simple, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tg.cmd.Process.Signal(syscall.SIGSTOP)
+	defer tg.cmd.Process.Signal(syscall.SIGCONT)
+	reads := []nbdtest.Request{{Cmd: nbdtest.CmdRead, Length: 512, Cookie: 1}, {Cmd: nbdtest.CmdRead, Length: 512, Cookie: 2}}
+	if err := client.Send(reads...); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond) // they are out
+	d.cmd.Process.Signal(syscall.SIGTERM)
+	d.logs("ending: waiting for the target to answer 2 requests", 1, startTime)
+	tg.cmd.Process.Signal(syscall.SIGCONT)
+	for range reads {
+		if r, err := client.Recv(); err != nil || r.Error != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	if code := d.wait(); code != 0 {
+		t.Errorf("exit code %d: %s", code, d.stderr.String())
+	}
 	tg.stop()
 }
