@@ -30,7 +30,7 @@ func (s *session) claim(ctx context.Context, want wanted, idempotent bool) (done
 		if want.device.wanted {
 			return false, err
 		}
-		s.log.Debug("others can't see what is connected", "err", err)
+		s.log.Warn("list and disconnect will not know of this disk: there is no runtime folder", "err", err)
 		return false, nil
 	}
 	s.dir = dir

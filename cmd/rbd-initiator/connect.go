@@ -75,6 +75,11 @@ func connect(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if device.wanted {
+		if err := checkAdmin(); err != nil {
+			return err
+		}
+	}
 	s := &session{log: opts.Logger, out: c.App.Writer, json: asJSON, since: time.Now(), host: e.host, changed: make(chan struct{}, 1), gone: make(chan struct{}, 1), asked: make(chan disconnectRequest)}
 	opts.OnNamespaceChange = s.namespaceChanged
 	want := wanted{nqn: opts.SubNQN, addr: e.addr, hostNQN: c.String("hostnqn"), device: device, sockets: sockets}

@@ -13,6 +13,7 @@ import (
 
 	"rbd/cmd/internal/command"
 	"rbd/cmd/internal/registry"
+	"rbd/cmd/internal/runtimedir"
 	"rbd/nbd/kernel"
 )
 
@@ -47,17 +48,26 @@ func disconnectCommand() *cli.Command {
 			}
 			ended, err := disconnectMatching(c, func(name string) bool { return name == nqn })
 			if err == nil && ended == 0 {
-				return fmt.Errorf("%s is not connected on this machine", nqn)
+				return notConnected(nqn)
 			}
 			return err
 		},
 	}
 }
 
+// notConnected says where was looked for a subsystem.
+func notConnected(nqn string) error {
+	dir, err := runtimedir.Path()
+	if err != nil {
+		return fmt.Errorf("%s is not connected by this user: %w", nqn, err)
+	}
+	return fmt.Errorf("%s is not connected by this user, whose processes have the runtime folder %s; those of others are ended by them", nqn, dir)
+}
+
 func disconnectAllCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "disconnect-all",
-		Usage: "end all connections of this machine",
+		Usage: "end all that this user has connected, and what was left behind",
 		Flags: disconnectFlags(),
 		Action: func(c *cli.Context) error {
 			_, err := disconnectMatching(c, func(string) bool { return true })

@@ -24,7 +24,7 @@ import (
 func listCommand() *cli.Command {
 	return &cli.Command{
 		Name:   "list",
-		Usage:  "list the disks that are connected on this machine",
+		Usage:  "list the disks that this user has connected, and all kernel devices",
 		Flags:  command.OutputFlags(),
 		Action: list,
 	}

@@ -40,7 +40,7 @@ func listen(want socketChoice, device deviceChoice) (listeners []net.Listener, e
 	if want == (socketChoice{}) && !device.wanted {
 		dir, err := runtimedir.Make()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w; name a socket with --nbd-socket", err)
 		}
 		want.path = socketPath(dir, os.Getpid())
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,6 +76,20 @@ func TestIdempotent(t *testing.T) {
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "*space.sock")); len(files) != 0 {
 		t.Errorf("left behind: %v", files)
+	}
+}
+
+// Where a process can't make itself known, its user is told so.
+func TestNotListed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("RUNTIME_DIRECTORY", file+"/none")
+	var out, errs bytes.Buffer
+	command.Run(t.Context(), newApp(), strings.Fields("rbd-initiator connect -a 127.0.0.1 -s 9 -n nqn.2026-11.io.rbd:a --nbd-socket "+t.TempDir()+"/x"), &out, &errs)
+	if want := "list and disconnect will not know of this disk"; !strings.Contains(errs.String(), want) {
+		t.Errorf("%q, want %q", errs.String(), want)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"rbd/internal/testenv"
 	"rbd/nbd/nbdtest"
 )
 
@@ -184,6 +185,21 @@ func TestDeviceUsage(t *testing.T) {
 		if code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit code %d, %q; want %d and %q", c.args, code, errs, c.code, c.want)
 		}
+	}
+}
+
+// Who may not make kernel devices is told that, and not what else fails because of it.
+func TestDeviceNeedsRoot(t *testing.T) {
+	args := []string{filepath.Join(programs, "rbd-initiator"), "connect", "-a", "127.0.0.1", "-n", "nqn.2026-11.io.rbd:a", "--nbd-device", "auto"}
+	if os.Geteuid() == 0 {
+		testenv.Tools(t, "setpriv")
+		args = append([]string{"setpriv", "--bounding-set=-sys_admin"}, args...)
+	}
+	c := exec.Command(args[0], args[1:]...)
+	c.Env = append(os.Environ(), "RUNTIME_DIRECTORY=/dev/null/none")
+	out, _ := c.CombinedOutput()
+	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(string(out), "--nbd-device needs root (CAP_SYS_ADMIN)") {
+		t.Errorf("exit code %d, %s", code, out)
 	}
 }
 

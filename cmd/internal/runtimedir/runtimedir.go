@@ -25,7 +25,7 @@ func path(getenv func(string) string, euid int) (string, error) {
 	if d := getenv("XDG_RUNTIME_DIR"); d != "" {
 		return filepath.Join(d, "rbd"), nil
 	}
-	return "", errors.New("no folder for sockets: XDG_RUNTIME_DIR is not set; set it, or name a socket with --nbd-socket")
+	return "", errors.New("no folder for sockets: XDG_RUNTIME_DIR is not set")
 }
 
 // Make makes the folder, for its owner alone, and returns its name.
