@@ -98,7 +98,7 @@ func connect(c *cli.Context) (err error) {
 			return err
 		}
 	}
-	if s.listeners, err = listen(sockets, device); err != nil {
+	if s.listeners, err = listen(sockets, device, opts.Logger); err != nil {
 		return err
 	}
 	defer func() {

@@ -37,6 +37,7 @@ func (p *process) folder() string {
 
 type listed struct {
 	Disk, NQN, State, Address string
+	Listen                    []string
 	Size                      uint64
 	NSID                      uint32
 	PID                       int
@@ -225,9 +226,13 @@ func TestConnectWaits(t *testing.T) {
 func TestFileGrows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk")
 	tg := serve(t, "-e", path+",size=1M,nqn=nqn.2026-11.io.rbd:a")
-	d := tg.connect("nqn.2026-11.io.rbd:a")
+	socket := filepath.Join(t.TempDir(), "nbd.sock")
+	d := tg.connect("nqn.2026-11.io.rbd:a", "--nbd-socket", socket, "--nbd-listen", "127.0.0.1:0")
 	if err := os.Truncate(path, 3<<20); err != nil {
 		t.Fatal(err)
+	}
+	if all := list(t, d.folder()); len(all) != 1 || len(all[0].Listen) != 2 || all[0].Listen[0] != socket || !strings.HasPrefix(all[0].Listen[1], "127.0.0.1:") {
+		t.Errorf("listed %+v, without its sockets", all)
 	}
 	for end := time.Now().Add(startTime); ; time.Sleep(100 * time.Millisecond) {
 		if all := list(t, d.folder()); len(all) == 1 && all[0].Size == 3<<20 {
