@@ -110,20 +110,22 @@ func names(disks []registry.Disk) string {
 	return strings.Join(all, ", ")
 }
 
-// openKernel opens the nbd driver.
-func openKernel(c *cli.Context, opts initiator.Options, device deviceChoice) (*kernelDisks, error) {
+// parseRequestTimeout reads --nbd-timeout.
+func parseRequestTimeout(c *cli.Context) (time.Duration, error) {
 	timeout := c.Int("nbd-timeout")
 	if timeout < 1 || timeout > 86400 {
-		return nil, command.Usagef("connect: --nbd-timeout %d is not from 1 to 86400 seconds", timeout)
+		return 0, command.Usagef("connect: --nbd-timeout %d is not from 1 to 86400 seconds", timeout)
 	}
+	return time.Duration(timeout) * time.Second, nil
+}
+
+// openKernel opens the nbd driver.
+func openKernel(opts initiator.Options, device deviceChoice, requestTimeout time.Duration) (*kernelDisks, error) {
 	host, err := kernel.Open(opts.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("--nbd-device: %w", err)
 	}
-	k := &kernelDisks{
-		host: host, choice: device, requestTimeout: time.Duration(timeout) * time.Second, lossTimeout: opts.LossTimeout,
-		log: opts.Logger,
-	}
+	k := &kernelDisks{host: host, choice: device, requestTimeout: requestTimeout, lossTimeout: opts.LossTimeout, log: opts.Logger}
 	if opts.NoReconnect {
 		k.lossTimeout = 0
 	}

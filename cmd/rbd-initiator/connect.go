@@ -71,6 +71,10 @@ func connect(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	requestTimeout, err := parseRequestTimeout(c)
+	if err != nil {
+		return err
+	}
 	sockets, err := parseSockets(c)
 	if err != nil {
 		return err
@@ -90,7 +94,7 @@ func connect(c *cli.Context) (err error) {
 	defer s.release()
 	command.OutliveReaders()
 	if device.wanted {
-		if s.kernel, err = openKernel(c, opts, device); err != nil {
+		if s.kernel, err = openKernel(opts, device, requestTimeout); err != nil {
 			return err
 		}
 		defer s.kernel.host.Close()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -48,14 +49,31 @@ func parseEndpoint(c *cli.Context) (e endpoint, err error) {
 	if t := c.String("transport"); t != "rdma" {
 		return e, command.Usagef("%s: transport %q is not supported, only rdma", c.Command.Name, t)
 	}
-	if e.addr, err = verbs.ParseAddr(c.String("traddr"), c.String("trsvcid")); err != nil {
-		return e, command.Usagef("%v", err)
+	if e.addr, err = parseTarget(c, c.String("traddr")); err != nil {
+		return e, err
 	}
 	if e.host, err = parseHost(c); err != nil {
 		return e, err
 	}
 	e.provider, err = fabric.New().Provider(e.addr)
 	return e, err
+}
+
+// parseTarget combines an address of --traddr with --trsvcid. Both may have a port, but
+// not two different ones.
+func parseTarget(c *cli.Context, text string) (verbs.Addr, error) {
+	addr, err := verbs.ParseAddr(text, c.String("trsvcid"))
+	if err != nil {
+		return addr, command.Usagef("%v", err)
+	}
+	port, err := strconv.ParseUint(c.String("trsvcid"), 10, 16)
+	if err != nil {
+		return addr, command.Usagef("%s: --trsvcid %q is not a port from 0 to 65535", c.Command.Name, c.String("trsvcid"))
+	}
+	if c.IsSet("trsvcid") && addr.Port != strconv.FormatUint(port, 10) {
+		return addr, command.Usagef("%s: --traddr %s has port %s, and --trsvcid says %d: give one", c.Command.Name, text, addr.Port, port)
+	}
+	return addr, nil
 }
 
 // parseHost takes each part of the identity from the command line, else from the files.

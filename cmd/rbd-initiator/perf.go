@@ -11,7 +11,6 @@ import (
 	"rbd/cmd/internal/command"
 	"rbd/cmd/internal/fabric"
 	"rbd/cmd/internal/size"
-	"rbd/verbs"
 	"rbd/verbs/perf"
 )
 
@@ -144,8 +143,8 @@ func parseSides(c *cli.Context, cfg perf.Config) ([]perf.Side, error) {
 			}
 		}
 		var err error
-		if s.Addr, err = verbs.ParseAddr(addrs[min(i, len(addrs)-1)], c.String("trsvcid")); err != nil {
-			return nil, command.Usagef("%v", err)
+		if s.Addr, err = parseTarget(c, addrs[min(i, len(addrs)-1)]); err != nil {
+			return nil, err
 		}
 		if s.Provider, err = fabrics.Provider(s.Addr); err != nil {
 			return nil, err
