@@ -29,6 +29,7 @@ func Connect(ctx context.Context, p verbs.Provider, addr verbs.Addr, opts Option
 	a, err := c.associate(ctx, (*association).steps)
 	if err == nil {
 		if err = c.run(a); err == nil {
+			c.tellGranted()
 			return c, nil
 		}
 		err = a.connectError(ctx, StageNamespaces, err)
@@ -37,6 +38,16 @@ func Connect(ctx context.Context, p verbs.Provider, addr verbs.Addr, opts Option
 		opts.Logger.Error("free what a failed connect had", "nqn", opts.SubNQN, "err", e)
 	}
 	return nil, err
+}
+
+// tellGranted says what of the options the target has lowered.
+func (c *Controller) tellGranted() {
+	if n := len(c.queues); n < c.opts.Queues {
+		c.opts.Logger.Info("the target grants fewer I/O queues than asked for", "asked", c.opts.Queues, "granted", n)
+	}
+	if n := c.Info().QueueSize; n < c.opts.QueueSize {
+		c.opts.Logger.Info("the target's I/O queues are smaller than asked for", "asked", c.opts.QueueSize, "granted", n)
+	}
 }
 
 // step is one part of connecting.

@@ -3,6 +3,7 @@ package initiator
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -100,11 +101,33 @@ func ram(t *testing.T, size int64, block int) *backend.RAM {
 
 var anyHost = target.AccessPolicy{AnyHost: true}
 
+// lineWriter hands on what is logged.
+type lineWriter chan<- string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	select {
+	case w <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
 // Protects what users see of a disk.
 func TestTargetInfo(t *testing.T) {
 	d := serve(t, target.Config{QueueDepth: 32, IOQueues: 2, InCapsuleBytes: 4096}, anyHost,
 		ram(t, 1<<20, 512), backend.ReadOnly(ram(t, 2<<20, 4096)))
-	c := d.connect(Options{Queues: 8, QueueSize: 128})
+	told := make(chan string, 16)
+	c := d.connect(Options{Queues: 8, QueueSize: 128, Logger: slog.New(slog.NewTextHandler(lineWriter(told), nil))})
+	for _, want := range []string{"fewer I/O queues than asked for\" asked=8 granted=2", "smaller than asked for\" asked=128 granted=32"} {
+		select {
+		case line := <-told:
+			if !strings.Contains(line, want) {
+				t.Errorf("the log has %q, want %q", line, want)
+			}
+		case <-short(t).Done():
+			t.Errorf("the log does not have %q", want)
+		}
+	}
 	if i := c.Info(); len(c.Queues()) != 2 || i.QueueSize != 32 || i.InCapsule != 4096 || i.MaxTransfer != 1<<20 || i.Model != "rbd-target" {
 		t.Errorf("%d queues, %+v", len(c.Queues()), i)
 	}
