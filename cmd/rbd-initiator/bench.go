@@ -23,7 +23,7 @@ func benchCommand() *cli.Command {
 			&cli.StringFlag{Name: "rw", Value: "randread", Usage: "`MODE`: read, write, randread, randwrite or randrw"},
 			&cli.StringFlag{Name: "bs", Value: "4K", Usage: "`SIZE` of a request"},
 			&cli.IntFlag{Name: "iodepth", Value: 1, Usage: "`N` requests at a time"},
-			&cli.DurationFlag{Name: "runtime", Value: 10 * time.Second, Usage: "how long, such as 30s"},
+			&cli.StringFlag{Name: "runtime", Value: "10s", Usage: "measure for a `TIME`, in seconds or such as 1m"},
 			&cli.StringFlag{Name: "size", Usage: "use only the first `SIZE` bytes", DefaultText: "all"},
 			&cli.UintFlag{Name: "nsid", Usage: "namespace `ID`", DefaultText: "the lowest"},
 			&cli.BoolFlag{Name: "verify", Usage: "read back what was written and compare it"},
@@ -42,18 +42,22 @@ func parseBench(c *cli.Context) (cfg bench.Config, err error) {
 	}
 	if text := c.String("size"); text != "" {
 		n, err := size.Parse(text)
+		if err == nil && n == 0 {
+			err = errors.New("0 bytes measure nothing")
+		}
 		if err != nil {
 			return cfg, command.Usagef("bench: --size: %v", err)
 		}
 		cfg.Size = uint64(n)
 	}
-	cfg.BlockSize, cfg.Depth, cfg.Runtime = int(bs), c.Int("iodepth"), c.Duration("runtime")
+	if cfg.Runtime, err = parseTime(c.String("runtime")); err != nil || cfg.Runtime <= 0 || cfg.Runtime > maxSeconds*time.Second {
+		return cfg, command.Usagef("bench: --runtime %q is not a time to run, in seconds or such as 1m", c.String("runtime"))
+	}
+	cfg.BlockSize, cfg.Depth = int(bs), c.Int("iodepth")
 	cfg.Verify, cfg.Seed = c.Bool("verify"), uint64(time.Now().UnixNano())
 	switch {
 	case cfg.Depth < 1 || cfg.Depth > 4096:
 		return cfg, command.Usagef("bench: --iodepth %d is not from 1 to 4096", cfg.Depth)
-	case cfg.Runtime <= 0:
-		return cfg, command.Usagef("bench: --runtime %v is not a time to run", cfg.Runtime)
 	case cfg.Verify && !cfg.Mode.Writes():
 		return cfg, command.Usagef("bench: --verify goes with a mode that writes, not with %s", cfg.Mode)
 	}
@@ -112,13 +116,25 @@ func printBench(w io.Writer, cfg *bench.Config, r *bench.Result) error {
 	_, err := fmt.Fprintf(w, "%s, %s requests, %d at a time, %v\n%d reads, %d writes: %.0f IOPS, %.1f MiB/s\nlatency: min %v, p50 %v, p99 %v, p99.9 %v, max %v\n",
 		cfg.Mode, size.String(int64(cfg.BlockSize)), cfg.Depth, r.Elapsed.Round(time.Millisecond), r.Reads, r.Writes, r.IOPS, r.MiBPerSecond,
 		r.Latency.Min, r.Latency.P50, r.Latency.P99, r.Latency.P999, r.Latency.Max)
-	if err == nil && cfg.Verify {
+	switch why := notVerified(cfg, r); {
+	case err != nil || !cfg.Verify:
+	case why == "":
 		_, err = fmt.Fprintf(w, "verified: %d blocks read back as they were written\n", r.Verified)
+	default:
+		_, err = fmt.Fprintln(w, "not verified: "+why)
 	}
 	if err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	return nil
+}
+
+// notVerified is why what was to be verified was not, empty if it was.
+func notVerified(cfg *bench.Config, r *bench.Result) string {
+	if cfg.Verify && !r.VerifyDone {
+		return "interrupted"
+	}
+	return ""
 }
 
 func benchResult(cfg *bench.Config, r *bench.Result) any {
@@ -138,6 +154,7 @@ func benchResult(cfg *bench.Config, r *bench.Result) any {
 		P999Ns    int64   `json:"lat_p99_9_ns"`
 		MaxNs     int64   `json:"lat_max_ns"`
 		Verified  uint64  `json:"verified_blocks"`
+		Unchecked string  `json:"not_verified,omitempty"` // why, where that was asked for
 	}{cfg.Mode.String(), cfg.BlockSize, cfg.Depth, r.Elapsed.Seconds(), r.Reads, r.Writes, r.Bytes, r.IOPS, r.MiBPerSecond,
-		r.Latency.Min.Nanoseconds(), r.Latency.P50.Nanoseconds(), r.Latency.P99.Nanoseconds(), r.Latency.P999.Nanoseconds(), r.Latency.Max.Nanoseconds(), r.Verified}
+		r.Latency.Min.Nanoseconds(), r.Latency.P50.Nanoseconds(), r.Latency.P99.Nanoseconds(), r.Latency.P999.Nanoseconds(), r.Latency.Max.Nanoseconds(), r.Verified, notVerified(cfg, r)}
 }

@@ -77,15 +77,19 @@ func parseDuration(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	seconds, err := strconv.ParseFloat(text, 64)
-	d := time.Duration(seconds * float64(time.Second))
-	if err != nil {
-		d, err = time.ParseDuration(text)
-	}
+	d, err := parseTime(text)
 	if err != nil || d < 100*time.Millisecond || d > perf.MaxDuration {
 		return 0, command.Usagef("perf: --duration %q is not a time from 0.1 seconds to %v", text, perf.MaxDuration)
 	}
 	return d, nil
+}
+
+// parseTime reads a number of seconds, or a time with its unit.
+func parseTime(text string) (time.Duration, error) {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		text = strconv.FormatFloat(seconds, 'f', -1, 64) + "s" // so that what is too much is an error
+	}
+	return time.ParseDuration(text)
 }
 
 func parseSizes(c *cli.Context, op perf.Op) (sizes []int, err error) {

@@ -59,8 +59,7 @@ type Config struct {
 	Verify bool
 	// Seed makes the random order and the data; the same seed makes the same.
 	Seed uint64
-	// Size bounds the part of the namespace that is used, from its beginning on;
-	// 0 for all.
+	// Size is the part of the namespace that is used, from its beginning on; 0 for all.
 	Size uint64
 }
 
@@ -71,7 +70,7 @@ const maxVerifyBlocks = 64 << 20
 // blocks is how many blocks of BlockSize are used.
 func (c *Config) blocks(ns *initiator.Namespace, maxTransfer int) (uint64, error) {
 	size := ns.Size()
-	if c.Size != 0 && c.Size < size {
+	if c.Size != 0 {
 		size = c.Size
 	}
 	switch {
@@ -81,6 +80,8 @@ func (c *Config) blocks(ns *initiator.Namespace, maxTransfer int) (uint64, error
 		return 0, fmt.Errorf("depth %d: %w", c.Depth, verbs.ErrInvalid)
 	case c.Runtime <= 0:
 		return 0, fmt.Errorf("runtime %v: %w", c.Runtime, verbs.ErrInvalid)
+	case c.Size > ns.Size():
+		return 0, fmt.Errorf("size %d: the namespace has %d bytes: %w", c.Size, ns.Size(), verbs.ErrInvalid)
 	case c.Verify && !c.Mode.Writes():
 		return 0, fmt.Errorf("mode %s writes nothing that could be verified: %w", c.Mode, verbs.ErrInvalid)
 	}

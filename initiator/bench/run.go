@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -19,8 +18,10 @@ type Result struct {
 	IOPS          float64
 	MiBPerSecond  float64
 	Latency       Latency
-	// Verified is how many blocks were read back and compared in the end.
-	Verified uint64
+	// VerifyDone says that all that was written was read back and compared in the end,
+	// Verified how many blocks that were.
+	VerifyDone bool
+	Verified   uint64
 }
 
 // Run measures a namespace. When ctx ends early, what was measured until then is
@@ -50,15 +51,26 @@ func Run(ctx context.Context, ctrl *initiator.Controller, nsid uint32, cfg Confi
 	if err == nil && cfg.Verify && ctx.Err() == nil {
 		stop.Store(false)
 		err = all(workers, verifying, begin)
-		for _, w := range workers {
-			for _, n := range w.written {
-				if n > 0 {
-					r.Verified++
-				}
+		if r.VerifyDone = err == nil && !stop.Load(); r.VerifyDone {
+			r.Verified = written(workers)
+		}
+	}
+	if err == nil {
+		err = ctx.Err() // and not with another error: who ends a run early may overlook this one
+	}
+	return r, err
+}
+
+// written is how many blocks the workers have written.
+func written(workers []*worker) (blocks uint64) {
+	for _, w := range workers {
+		for _, n := range w.written {
+			if n > 0 {
+				blocks++
 			}
 		}
 	}
-	return r, errors.Join(err, ctx.Err())
+	return blocks
 }
 
 // hire makes workers for as many queues as there are requests for.

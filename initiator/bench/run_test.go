@@ -81,7 +81,7 @@ func TestRun(t *testing.T) {
 			if l := r.Latency; l.Min <= 0 || l.Min > l.P50 || l.P50 > l.P99 || l.P99 > l.P999 || l.P999 > l.Max {
 				t.Errorf("latency %+v", l)
 			}
-			if (r.Verified > 0) != m.Writes() || r.Verified > 1024 {
+			if r.VerifyDone != m.Writes() || (r.Verified > 0) != m.Writes() || r.Verified > 1024 {
 				t.Errorf("%d blocks verified", r.Verified)
 			}
 			t.Logf("%.0f IOPS, %+v", r.IOPS, r.Latency)
@@ -127,6 +127,7 @@ func TestRunTrouble(t *testing.T) {
 		"runtime":            func(c *Config) { c.Runtime = 0 },
 		"verify without":     func(c *Config) { c.Verify = true },
 		"more than the disk": func(c *Config) { c.Depth = 1000 },
+		"size of no disk":    func(c *Config) { c.Size = 4<<20 + 512 },
 		"more than the size": func(c *Config) { c.Depth, c.Size = 16, 64<<10 },
 	} {
 		cfg := good
@@ -144,5 +145,11 @@ func TestRunTrouble(t *testing.T) {
 	r, err := Run(ctx, c, 1, good)
 	if !errors.Is(err, context.DeadlineExceeded) || r.Reads == 0 {
 		t.Errorf("%d reads, then %v", r.Reads, err)
+	}
+	good.Mode, good.Verify = RandWrite, true
+	ctx, cancel = context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if r, err = Run(ctx, c, 1, good); !errors.Is(err, context.DeadlineExceeded) || r.Writes == 0 || r.VerifyDone || r.Verified != 0 {
+		t.Errorf("%d writes, verified %d of them (%v), then %v", r.Writes, r.Verified, r.VerifyDone, err)
 	}
 }
