@@ -31,16 +31,18 @@ func disconnectCommand() *cli.Command {
 		Name:  "disconnect",
 		Usage: "detach a kernel device, or end the connection of a subsystem",
 		Flags: append(disconnectFlags(),
-			&cli.StringFlag{Name: "device", Aliases: []string{"d"}, Usage: "`DEVICE` to detach: /dev/nbdN"},
+			&cli.StringFlag{Name: "device", Aliases: []string{"d"}, Usage: "`DEVICE` to detach: /dev/nbdN, nbdN, or a link to it"},
 			&cli.StringFlag{Name: "nqn", Aliases: []string{"n"}, Usage: "`NQN` of the subsystem"},
 		),
 		Action: func(c *cli.Context) error {
 			device, nqn := c.String("device"), c.String("nqn")
 			switch {
-			case (device == "") == (nqn == ""):
-				return command.Usagef("disconnect: either --device or --nqn is needed")
+			case device == "" && nqn == "":
+				return command.Usagef("disconnect: --device or --nqn is needed")
+			case device != "" && nqn != "":
+				return command.Usagef("disconnect: --device and --nqn exclude each other: give the one that says what is to end")
 			case device != "":
-				index, err := kernel.ParsePath(device)
+				index, err := kernel.FindPath(device)
 				if err != nil {
 					return command.Usagef("disconnect: --device %v", err)
 				}

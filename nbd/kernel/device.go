@@ -46,6 +46,39 @@ func ParsePath(path string) (index int, err error) {
 	return strconv.Atoi(m[1])
 }
 
+// maxLinks is how many links FindPath follows.
+const maxLinks = 8
+
+var deviceName = regexp.MustCompile(`^(/dev/nbd[0-9]+)(p[0-9]+)?$`)
+
+// FindPath is ParsePath for all the names of a device that people have: nbdN, a link
+// such as those in /dev/disk/by-id, and those of its partitions. A link need not lead
+// to something that is still there.
+func FindPath(name string) (index int, err error) {
+	path := name
+	if !strings.Contains(name, "/") {
+		path = "/dev/" + name
+	}
+	for range maxLinks {
+		to, err := os.Readlink(path)
+		if err != nil {
+			break // no link, or nothing
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	if m := deviceName.FindStringSubmatch(path); m != nil {
+		path = m[1]
+	}
+	index, err = ParsePath(path)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not /dev/nbdN, nor a link to it", name)
+	}
+	return index, nil
+}
+
 // Device reads the state of one device.
 func (h *Host) Device(index int) (Device, error) {
 	d := Device{Index: index}

@@ -124,3 +124,32 @@ func TestParsePath(t *testing.T) {
 		}
 	}
 }
+
+// What people call a device leads to it: what udev's links and lsblk show, too.
+func TestFindPath(t *testing.T) {
+	dir := t.TempDir()
+	link := func(to, name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.Symlink(to, path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	up := strings.Repeat("../", strings.Count(dir, "/"))
+	byID := link(up+"dev/nbd999998", "rbd-nqn.a-1")
+	for name, want := range map[string]int{
+		"/dev/nbd7": 7, "nbd7": 7, "/dev/nbd7p1": 7, "nbd12p15": 12,
+		byID:                         999998,
+		link(byID, "again"):          999998,
+		link("/dev/nbd3p2", "part2"): 3,
+	} {
+		if got, err := FindPath(name); err != nil || got != want {
+			t.Errorf("%s: %d, %v; want %d", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"", "sda", "/dev/sda", "/dev/nbd07", "nbd", "/dev/nbd7p", "x/nbd7", link("/dev/sda", "other"), link("loop", "loop")} {
+		if got, err := FindPath(name); err == nil || !strings.Contains(err.Error(), "is not /dev/nbdN") {
+			t.Errorf("%q: %d, %v", name, got, err)
+		}
+	}
+}

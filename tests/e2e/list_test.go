@@ -173,10 +173,11 @@ func TestDeviceUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		{"disconnect", 2, "either --device or --nqn is needed"},
-		{"disconnect -d /dev/nbd0 -n nqn.2026-11.io.rbd:a", 2, "either --device or --nqn is needed"},
+		{"disconnect", 2, "--device or --nqn is needed"},
+		{"disconnect -d /dev/nbd0 -n nqn.2026-11.io.rbd:a", 2, "--device and --nqn exclude each other"},
 		{"disconnect -d /dev/sda", 2, `"/dev/sda" is not /dev/nbdN`},
 		{"disconnect -d /dev/nbd999999", 1, "no such nbd device"},
+		{"disconnect -d nbd999999p1", 1, "/dev/nbd999999: no such nbd device"},
 		{"connect -a 127.0.0.1 -n nqn.2026-11.io.rbd:a --nbd-device sda", 2, "neither auto nor /dev/nbdN"},
 		{"connect -a 127.0.0.1 -n nqn.2026-11.io.rbd:a --wait -2", 2, "--wait -2"},
 		{"connect --config " + config, 2, `there is no option "nqm"`},
