@@ -25,84 +25,29 @@ import (
 // shutting the controller down.
 const detachTime = 15 * time.Second
 
-func connectCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "connect",
-		Usage: "make the namespaces of a subsystem local disks until SIGINT or SIGTERM",
-		Flags: append(controllerFlags(),
-			&cli.StringFlag{Name: "nbd-socket", Usage: "serve NBD on the Unix socket `PATH`"},
-			&cli.StringFlag{Name: "nbd-listen", Usage: "serve NBD on the TCP address `HOST:PORT`; port 0 takes a free one"},
-			&cli.StringFlag{Name: "nbd-device", Usage: "attach to a kernel `DEVICE`: auto (a free one for each namespace) or /dev/nbdN"},
-			&cli.IntFlag{Name: "nbd-timeout", Value: 30, Usage: "`SECONDS` until the kernel sends a request to its device again that was not answered"},
-			&cli.BoolFlag{Name: "idempotent", Usage: "a disk that is connected already, from the same address, is no error"},
-			&cli.IntFlag{Name: "wait", Usage: "`SECONDS` to keep trying until the target can be reached for the first time; -1 for ever"},
-			&cli.StringFlag{Name: "config", Usage: "`FILE` (TOML) with options that the command line does not have"},
-			&cli.IntFlag{Name: "ctrl-loss-tmo", Aliases: []string{"l"}, Value: 600, Usage: "`SECONDS` that requests wait when the target is lost, until they fail; 0 ends the program then, -1 waits for ever"},
-			&cli.IntFlag{Name: "reconnect-delay", Aliases: []string{"c"}, Value: 10, Usage: "`SECONDS` between two tries to reconnect"},
-		),
-		Action: connect,
-	}
-}
-
 func connect(c *cli.Context) (err error) {
-	if err := readConfig(c); err != nil {
-		return err
-	}
-	asJSON, err := command.JSON(c)
+	p, err := parseConnect(c)
 	if err != nil {
 		return err
 	}
-	e, err := parseEndpoint(c)
-	if err != nil {
-		return err
-	}
-	opts, err := parseOptions(c, e.host)
-	if err != nil {
-		return err
-	}
-	if err := parseReconnect(c, &opts); err != nil {
-		return err
-	}
-	wait, err := parseWait(c)
-	if err != nil {
-		return err
-	}
-	device, err := parseDevice(c.String("nbd-device"))
-	if err != nil {
-		return err
-	}
-	requestTimeout, err := parseRequestTimeout(c)
-	if err != nil {
-		return err
-	}
-	sockets, err := parseSockets(c)
-	if err != nil {
-		return err
-	}
-	if device.wanted {
-		if err := checkAdmin(); err != nil {
-			return err
-		}
-	}
-	s := &session{log: opts.Logger, out: c.App.Writer, json: asJSON, since: time.Now(), host: e.host, changed: make(chan struct{}, 1), gone: make(chan struct{}, 1), asked: make(chan disconnectRequest)}
-	opts.OnNamespaceChange = s.namespaceChanged
-	want := wanted{nqn: opts.SubNQN, addr: e.addr, hostNQN: c.String("hostnqn"), device: device, sockets: sockets}
-	done, err := s.claim(c.Context, want, c.Bool("idempotent"))
+	s := &session{log: p.opts.Logger, out: c.App.Writer, json: p.json, since: time.Now(), host: p.host, changed: make(chan struct{}, 1), gone: make(chan struct{}, 1), asked: make(chan disconnectRequest)}
+	p.opts.OnNamespaceChange = s.namespaceChanged
+	done, err := s.claim(c.Context, p.want, p.idempotent)
 	if done || err != nil {
 		return err
 	}
 	defer s.release()
 	command.OutliveReaders()
-	if device.wanted {
-		if s.kernel, err = openKernel(opts, device, requestTimeout); err != nil {
+	if p.want.device.wanted {
+		if s.kernel, err = openKernel(p.opts, p.want.device, p.requestTimeout); err != nil {
 			return err
 		}
 		defer s.kernel.host.Close()
-		if err := protect(opts.Logger); err != nil {
+		if err := protect(p.opts.Logger); err != nil {
 			return err
 		}
 	}
-	if s.listeners, err = listen(sockets, device, opts.Logger); err != nil {
+	if s.listeners, err = listen(p.want.sockets, p.want.device, p.opts.Logger); err != nil {
 		return err
 	}
 	defer func() {
@@ -110,7 +55,7 @@ func connect(c *cli.Context) (err error) {
 			l.Close()
 		}
 	}()
-	switch s.ctrl, err = connectWaiting(c.Context, e, opts, wait); {
+	switch s.ctrl, err = connectWaiting(c.Context, p.endpoint, p.opts, p.wait); {
 	case errors.Is(err, errEnded):
 		return nil
 	case err != nil:
