@@ -12,7 +12,7 @@ import (
 func connectCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "connect",
-		Usage: "make the namespaces of a subsystem local disks until SIGINT or SIGTERM",
+		Usage: "make the namespaces of a subsystem local disks until SIGINT, SIGTERM or SIGHUP",
 		Flags: append(controllerFlags(),
 			&cli.StringFlag{Name: "nbd-socket", Usage: "serve NBD on the Unix socket `PATH`"},
 			&cli.StringFlag{Name: "nbd-listen", Usage: "serve NBD on the TCP address `HOST:PORT`; port 0 takes a free one"},

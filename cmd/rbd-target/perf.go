@@ -20,7 +20,7 @@ const perfListen = "iwarp://127.0.0.1:" + perf.DefaultPort
 func perfCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "perf",
-		Usage: "be the other end of 'rbd-initiator perf' until SIGINT or SIGTERM",
+		Usage: "be the other end of 'rbd-initiator perf' until SIGINT, SIGTERM or SIGHUP",
 		Description: "Whoever reaches a listener may read and write memory that is made for his test, and load the machine.\n" +
 			"There are no exports and no host NQNs here, so addresses other than loopback need --allow-any-host.",
 		Flags: append(command.OutputFlags(),

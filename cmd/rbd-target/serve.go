@@ -30,7 +30,7 @@ const defaultListen = "iwarp://127.0.0.1:" + verbs.DefaultPort
 func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
-		Usage: "serve exports until SIGINT or SIGTERM",
+		Usage: "serve exports until SIGINT, SIGTERM or SIGHUP",
 		Description: "EXPORT is PATH[,nqn=NQN][,nsid=N][,ro][,size=SIZE][,backend=file|ram|null][,block-size=512|4096][,uuid=UUID]\n" +
 			"or ram:SIZE or null:SIZE in place of PATH. A comma in a path is written twice.",
 		Flags: append(command.OutputFlags(),

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 )
@@ -36,13 +35,13 @@ func Usagef(format string, args ...any) error {
 // I/O queue. These are enough for eight queues.
 const minProcs = 16
 
-// Main runs the application with the process's arguments until it is done or
-// SIGINT or SIGTERM comes, and exits.
+// Main runs the application with the process's arguments until it is done or is asked
+// to end by a signal (see NotifyContext), and exits.
 func Main(app *cli.App) {
 	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < minProcs {
 		runtime.GOMAXPROCS(minProcs)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := NotifyContext(context.Background(), os.Stderr, app.Name, func() { os.Exit(ExitFailed) })
 	code := Run(ctx, app, os.Args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -57,7 +56,7 @@ func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Wri
 	if err == nil {
 		return ExitDone
 	}
-	line := strings.Join(strings.Fields(err.Error()), " ")
+	line := oneLine(err)
 	if ctx.Err() != nil { // say what has ended it
 		line = strings.ReplaceAll(line, context.Canceled.Error(), context.Cause(ctx).Error())
 	}
@@ -67,6 +66,20 @@ func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Wri
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", app.Name, line)
 	return ExitFailed
+}
+
+// oneLine is the error's text in one line. Joined errors are separated by semicolons, and
+// one that another has said already is left out.
+func oneLine(err error) string {
+	var parts []string
+	for text := range strings.Lines(err.Error()) {
+		text = strings.Join(strings.Fields(text), " ")
+		said := func(p string) bool { return p == text || strings.HasSuffix(p, ": "+text) }
+		if text != "" && !slices.ContainsFunc(parts, said) {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // harden turns off what the library does on its own: it splits values at

@@ -23,7 +23,8 @@ func app(action cli.ActionFunc) *cli.App {
 
 // Each kind of outcome has its exit code and at most one line, on standard error.
 func TestRun(t *testing.T) {
-	failed := errors.New("connect to 127.0.0.1:1: refused\nbecause")
+	failed := errors.New("connect to 127.0.0.1:1: refused\n\tbecause")
+	full := errors.New("too many open files")
 	for _, c := range []struct {
 		args string
 		err  error
@@ -32,7 +33,8 @@ func TestRun(t *testing.T) {
 	}{
 		{"do", nil, 0, ""},
 		{"do -v -o json", nil, 0, ""},
-		{"do", failed, 1, "rbd-x: connect to 127.0.0.1:1: refused because\n"},
+		{"do", failed, 1, "rbd-x: connect to 127.0.0.1:1: refused; because\n"},
+		{"do", errors.Join(fmt.Errorf("listen: %w", full), full, errors.New("files")), 1, "rbd-x: listen: too many open files; files\n"},
 		{"do", fmt.Errorf("wrapped: %w", command.Usagef("bad size")), 2, "rbd-x: wrapped: bad size; see 'rbd-x --help'\n"},
 		{"do file --n x", nil, 2, `flag "--n" comes after the argument "file"`},
 		{"do file", nil, 2, `unexpected argument "file"`},
