@@ -155,6 +155,7 @@ func (e *exportSpec) open() (b backend.Backend, err error) {
 
 // run listens, says so, and serves until ctx ends or a listener fails.
 func (s *settings) run(ctx context.Context, t *target.Target) error {
+	w := newWatcher(t, s.exports, s.backends, s.log)
 	var listeners []verbs.Listener
 	closeAll := func() {
 		for _, l := range listeners {
@@ -177,7 +178,6 @@ func (s *settings) run(ctx context.Context, t *target.Target) error {
 		go func() { served <- t.Serve(serving, l, policy) }()
 	}
 	var watching sync.WaitGroup
-	w := newWatcher(t, s.exports, s.backends, s.log)
 	watching.Go(func() { w.run(serving) })
 	err := s.announce(listeners)
 	ended := 0

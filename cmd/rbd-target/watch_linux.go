@@ -42,6 +42,11 @@ type watched struct {
 	disk string
 	size int64
 	told string // the last error
+
+	// file is what was at the path when it was opened, and moved what is there instead:
+	// see identify.
+	file  os.FileInfo
+	moved string
 }
 
 // watcher follows the files and devices of the exports: what has another size, has
@@ -54,7 +59,7 @@ type watcher struct {
 	log     *slog.Logger
 }
 
-// newWatcher looks at the exports once.
+// newWatcher looks at the exports once, which have just been opened.
 func newWatcher(t exporter, exports []exportSpec, backends []backend.Backend, log *slog.Logger) *watcher {
 	w := &watcher{target: t, sys: "/sys", open: (*exportSpec).open, log: log}
 	for i := range exports {
@@ -62,7 +67,9 @@ func newWatcher(t exporter, exports []exportSpec, backends []backend.Backend, lo
 			continue
 		}
 		x := &watched{spec: &exports[i], size: backends[i].Size()}
-		x.disk, x.block = w.diskAt(x.spec.Path)
+		if x.disk, x.block = w.diskAt(x.spec.Path); !x.block {
+			x.file, _ = os.Stat(x.spec.Path)
+		}
 		w.exports = append(w.exports, x)
 	}
 	return w
@@ -146,7 +153,7 @@ func (w *watcher) check(ctx context.Context, x *watched) {
 	var err error
 	switch {
 	case !x.block:
-		err = w.resize(x)
+		err = errors.Join(w.resize(x), w.identify(x))
 	case x.disk == "":
 		err = w.restore(x)
 	case !w.present(x.disk):

@@ -109,7 +109,7 @@ func TestWatchDevice(t *testing.T) {
 func TestWatchTellsOnce(t *testing.T) {
 	var log bytes.Buffer
 	f := &fakeTarget{size: 512, err: errors.New("broken")}
-	w := &watcher{target: f, log: slog.New(slog.NewTextHandler(&log, nil)), exports: []*watched{{spec: &exportSpec{Path: "/x"}, size: 512}}}
+	w := &watcher{target: f, log: slog.New(slog.NewTextHandler(&log, nil)), exports: []*watched{{spec: &exportSpec{Path: "/x"}, size: 512, moved: "is gone"}}}
 	for range 3 {
 		look(t, w)
 	}
@@ -153,6 +153,46 @@ func TestWatchFile(t *testing.T) {
 		w.check(t.Context(), w.exports[0])
 		if got := tg.Exports()[0].Size; got != size {
 			t.Errorf("exported size is %d, want %d", got, size)
+		}
+	}
+}
+
+// Protects data that is written to a file which nobody can find any more: who replaces or
+// removes it is told, once, and so is who puts it back.
+func TestWatchFileReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "disk")
+	spec := exportSpec{Path: path, Backend: "file", NQN: "nqn.a", NSID: 1, Size: 512}
+	b, err := spec.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var log bytes.Buffer
+	w := newWatcher(&fakeTarget{size: 512}, []exportSpec{spec}, []backend.Backend{b}, slog.New(slog.NewTextHandler(&log, nil)))
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"nothing", func() {}, ""},
+		{"moved away", func() { rename(path, path+".old") }, "level=WARN msg=\"exported file is gone; the export goes on with the old one"},
+		{"still away", func() {}, ""},
+		{"another one", func() { os.WriteFile(path, make([]byte, 512), 0o600) }, "level=WARN msg=\"exported file is another file now"},
+		{"still another", func() {}, ""},
+		{"back", func() { rename(path+".old", path) }, "level=INFO msg=\"exported file is at its path again"},
+		{"removed", func() { os.Remove(path) }, "is gone"},
+	} {
+		step.do()
+		log.Reset()
+		look(t, w)
+		if got := log.String(); (got == "") != (step.want == "") || !strings.Contains(got, step.want) || strings.Count(got, "\n") > 1 {
+			t.Errorf("%s: %q, want %q", step.what, got, step.want)
 		}
 	}
 }
