@@ -3,6 +3,7 @@ package target
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"rbd/verbs"
 )
@@ -28,4 +29,16 @@ func isLoopback(host string) bool {
 
 func (p *AccessPolicy) allows(hostNQN string) bool {
 	return p.AnyHost || slices.Contains(p.Hosts, hostNQN)
+}
+
+// alike is an allowed host whose name differs from hostNQN in no more than case and
+// blanks, which is a mistake in one of the two; empty if there is none.
+func (p *AccessPolicy) alike(hostNQN string) string {
+	plain := func(nqn string) string { return strings.ToLower(strings.Join(strings.Fields(nqn), "")) }
+	for _, h := range p.Hosts {
+		if plain(h) == plain(hostNQN) {
+			return h
+		}
+	}
+	return ""
 }

@@ -95,8 +95,11 @@ func (t *Target) checkHost(q *connectRequest, sub *subsystem) *refusal {
 		return refuse(statusInvalidParameters, "a host NQN of %d bytes", n).at(invalidData, wire.ConnectDataHostNQN)
 	}
 	if !sub.discovery && !q.at.policy.allows(nqn.String()) {
-		return refuse(wire.StatusConnectInvalidHost|wire.StatusDNR, "the host is not among those that are allowed here").
-			at(invalidData, wire.ConnectDataHostNQN)
+		why := "the host is not among those that are allowed here"
+		if h := q.at.policy.alike(nqn.String()); h != "" {
+			why += fmt.Sprintf("; %q is, and names are compared with case and blanks", h)
+		}
+		return refuse(wire.StatusConnectInvalidHost|wire.StatusDNR, "%s", why).at(invalidData, wire.ConnectDataHostNQN)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"rbd/cmd/internal/command"
 	"rbd/cmd/internal/fabric"
+	"rbd/cmd/internal/nqn"
 	"rbd/initiator"
 	"rbd/verbs"
 	"rbd/wire"
@@ -78,19 +79,24 @@ func parseTarget(c *cli.Context, text string) (verbs.Addr, error) {
 
 // parseHost takes each part of the identity from the command line, else from the files.
 func parseHost(c *cli.Context) (initiator.Host, error) {
-	nqn, id := c.String("hostnqn"), c.String("hostid")
+	name, id := c.String("hostnqn"), c.String("hostid")
 	dirs, err := initiator.DefaultHostDirs()
-	if nqn == "" && id == "" {
+	if name == "" && id == "" {
 		if err != nil {
 			return initiator.Host{}, err
 		}
 		return initiator.LoadHost(dirs...)
 	}
+	if name != "" {
+		if err := nqn.Check(name); err != nil {
+			return initiator.Host{}, command.Usagef("host NQN: %v", err)
+		}
+	}
 	// Nothing is kept, so a user without a folder does not matter.
-	if _, err := initiator.MakeHost(nqn, id); err != nil {
+	if _, err := initiator.MakeHost(name, id); err != nil {
 		return initiator.Host{}, command.Usagef("%v", err)
 	}
-	return initiator.FindHost(nqn, id, dirs...)
+	return initiator.FindHost(name, id, dirs...)
 }
 
 // parseOptions reads controllerFlags apart from the endpoint. A controller that is

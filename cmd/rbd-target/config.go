@@ -5,6 +5,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/google/uuid"
+
+	"rbd/cmd/internal/nqn"
 )
 
 // config is the file that --config names. Its settings are added to those of the
@@ -36,6 +38,11 @@ func loadConfig(path string) (config, []exportSpec, error) {
 	}
 	if extra := md.Undecoded(); len(extra) > 0 {
 		return c, nil, fmt.Errorf("configuration %s: unknown setting %q", path, extra[0].String())
+	}
+	for _, host := range c.AllowHost {
+		if err := nqn.Check(host); err != nil {
+			return c, nil, fmt.Errorf("configuration %s: allow-host: host nqn: %w", path, err)
+		}
 	}
 	exports := make([]exportSpec, 0, len(c.Export))
 	for i, x := range c.Export {

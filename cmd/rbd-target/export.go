@@ -9,7 +9,9 @@ import (
 	"github.com/google/uuid"
 
 	"rbd/cmd/internal/command"
+	"rbd/cmd/internal/nqn"
 	"rbd/cmd/internal/size"
+	"rbd/wire"
 )
 
 // nqnPrefix begins the NQN of an export that names none.
@@ -132,12 +134,19 @@ func (e *exportSpec) complete() error {
 	default:
 		return fmt.Errorf("backend %q is not one of file, ram, null", e.Backend)
 	}
-	if e.NQN == "" {
-		name := e.Backend
-		if e.Path != "" {
-			name = filepath.Base(e.Path)
+	if e.NQN != "" {
+		if err := nqn.Check(e.NQN); err != nil {
+			return fmt.Errorf("nqn: %w", err)
 		}
-		e.NQN = nqnPrefix + name
+		return nil
+	}
+	name := e.Backend
+	if e.Path != "" {
+		name = filepath.Base(e.Path)
+	}
+	e.NQN = nqnPrefix + name
+	if err := wire.ValidNQN(e.NQN); err != nil { // blanks and commas are all right in names of files
+		return fmt.Errorf("nqn= is needed, as the file's name gives none: %w", err)
 	}
 	return nil
 }

@@ -98,6 +98,7 @@ size = "1G"
 	}
 	for text, word := range map[string]string{
 		"liten = []": "liten", "[[export]]\nname='x'": "name", "[[export]]\npath='x'\nblock-size=7": "block-size", "[[export]]": "path", "listen = 3": "listen",
+		"allow-host = ['nqn.2026-11.org.example:a ']": "allow-host: host nqn",
 	} {
 		write(text)
 		if _, _, err := loadConfig(file); err == nil || !strings.Contains(err.Error(), word) {

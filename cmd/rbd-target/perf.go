@@ -89,7 +89,7 @@ func parsePerf(c *cli.Context) ([]verbs.Addr, error) {
 	}
 	addrs := make([]verbs.Addr, 0, len(texts))
 	for _, text := range texts {
-		addr, err := verbs.ParseAddr(text, perf.DefaultPort)
+		addr, err := parseListen(text, perf.DefaultPort)
 		if err != nil {
 			return nil, command.Usagef("--listen: %v", err)
 		}

@@ -23,6 +23,7 @@ func TestPerfUsage(t *testing.T) {
 		"perf -l iwarp://127.0.0.1:0 -l 0.0.0.0:0": "add --allow-any-host",
 		"perf -l nvme://127.0.0.1:0":               "neither iwarp nor rdma",
 		"perf -l 127.0.0.1:x":                      "port",
+		"perf -l iwarp://":                         "is empty",
 		"perf --max-tests 0":                       "--max-tests 0",
 		"perf --max-tests 65":                      "--max-tests 65",
 		"perf -o xml":                              "output format",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"rbd/cmd/internal/command"
 	"rbd/cmd/internal/fabric"
+	"rbd/cmd/internal/nqn"
 	"rbd/cmd/internal/size"
 	"rbd/target"
 	"rbd/target/backend"
@@ -63,6 +65,11 @@ func parseSettings(c *cli.Context) (*settings, error) {
 	if s.asJSON, err = command.JSON(c); err != nil {
 		return nil, err
 	}
+	for _, host := range s.hosts {
+		if err := nqn.Check(host); err != nil {
+			return nil, command.Usagef("--allow-host: host nqn: %v", err)
+		}
+	}
 	listen := c.StringSlice("listen")
 	for _, text := range c.StringSlice("export") {
 		e, err := parseExport(text)
@@ -86,23 +93,32 @@ func parseSettings(c *cli.Context) (*settings, error) {
 		listen = []string{defaultListen}
 	}
 	for _, text := range listen {
-		addr, err := verbs.ParseAddr(text, verbs.DefaultPort)
+		addr, err := parseListen(text, verbs.DefaultPort)
 		if err != nil {
 			return nil, command.Usagef("--listen: %v", err)
 		}
 		s.listen = append(s.listen, addr)
 	}
-	for _, nqn := range s.hosts {
-		if err := wire.ValidNQN(nqn); err != nil {
-			return nil, command.Usagef("--allow-host %q: not a host nqn: %v", nqn, err)
-		}
-	}
-	for _, e := range s.exports {
-		if err := wire.ValidNQN(e.NQN); err != nil {
-			return nil, command.Usagef("export: nqn %q: %v", e.NQN, err)
-		}
-	}
 	return s, assignNSIDs(s.exports)
+}
+
+// parseListen reads an address to listen on. One that says nothing would be open to all
+// networks, by a variable that is not set.
+func parseListen(text, port string) (verbs.Addr, error) {
+	addr, err := verbs.ParseAddr(text, port)
+	if err == nil && addr.Host == "" && len(addr.Params) == 0 && !strings.Contains(strings.TrimPrefix(text, addr.Fabric+"://"), ":") {
+		return addr, fmt.Errorf("address %q is empty; :%s is that port on all addresses", text, port)
+	}
+	return addr, err
+}
+
+// warnOfIdle tells of listeners that serve nobody.
+func (s *settings) warnOfIdle() {
+	for _, addr := range s.listen {
+		if p := target.PolicyFor(addr, s.hosts, s.anyHost); !p.AnyHost && len(p.Hosts) == 0 {
+			s.log.Warn("no host may use the exports here: add --allow-host NQN for each that is to, or --allow-any-host", "listen", addr.String())
+		}
+	}
 }
 
 func serve(c *cli.Context) error {
@@ -111,6 +127,7 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	command.OutliveReaders()
+	s.warnOfIdle()
 	t, err := target.New(target.Config{Log: s.log})
 	if err != nil {
 		return err
