@@ -61,11 +61,21 @@ func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Wri
 		line = strings.ReplaceAll(line, context.Canceled.Error(), context.Cause(ctx).Error())
 	}
 	if usage := (*UsageError)(nil); errors.As(err, &usage) {
-		fmt.Fprintf(stderr, "%s: %s; see '%s --help'\n", app.Name, line, app.Name)
+		fmt.Fprintf(stderr, "%s: %s; see '%s --help'\n", app.Name, line, helpOf(app, args))
 		return ExitUsage
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", app.Name, line)
 	return ExitFailed
+}
+
+// helpOf is the command whose help has what the command line is about.
+func helpOf(app *cli.App, args []string) string {
+	if len(args) > 1 {
+		if cmd := app.Command(args[1]); cmd != nil {
+			return app.Name + " " + cmd.Name
+		}
+	}
+	return app.Name
 }
 
 // oneLine is the error's text in one line. Joined errors are separated by semicolons, and
