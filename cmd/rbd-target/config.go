@@ -57,9 +57,6 @@ func loadConfig(path string) (config, []exportSpec, error) {
 
 func (x configExport) spec() (e exportSpec, err error) {
 	e = exportSpec{Path: x.Path, Backend: x.Backend, NQN: x.NQN, NSID: x.NSID, ReadOnly: x.ReadOnly, BlockSize: x.BlockSize}
-	if e.Backend == "" {
-		e.Backend = "file"
-	}
 	if x.Size != "" {
 		if e.Size, err = parseSize(x.Size); err != nil {
 			return e, err

@@ -33,19 +33,10 @@ type exportSpec struct {
 }
 
 // parseExport reads EXPORT: PATH[,key=value]..., with two commas for one that
-// belongs to the path or a value.
+// belongs to the path or a value. The order of the settings does not matter.
 func parseExport(s string) (exportSpec, error) {
 	fields := splitCommas(s)
-	e := exportSpec{Path: fields[0], Backend: "file"}
-	for _, kind := range []string{"ram", "null"} {
-		if sz, ok := strings.CutPrefix(e.Path, kind+":"); ok {
-			n, err := parseSize(sz)
-			if err != nil {
-				return e, command.Usagef("export %q: %v", s, err)
-			}
-			e.Path, e.Backend, e.Size = "", kind, n
-		}
-	}
+	e := exportSpec{Path: fields[0]}
 	seen := map[string]bool{}
 	for _, f := range fields[1:] {
 		key, value, hasValue := strings.Cut(f, "=")
@@ -57,10 +48,30 @@ func parseExport(s string) (exportSpec, error) {
 			return e, command.Usagef("export %q: %v", s, err)
 		}
 	}
-	if err := e.complete(); err != nil {
+	err := e.setMemory()
+	if err == nil {
+		err = e.complete()
+	}
+	if err != nil {
 		return e, command.Usagef("export %q: %v", s, err)
 	}
 	return e, nil
+}
+
+// setMemory reads ram:SIZE or null:SIZE in place of a path.
+func (e *exportSpec) setMemory() (err error) {
+	kind, text, ok := strings.Cut(e.Path, ":")
+	switch {
+	case !ok || kind != "ram" && kind != "null":
+		return nil
+	case e.Backend != "" && e.Backend != kind:
+		return fmt.Errorf("%s: and backend=%s contradict each other; a file of that name is ./%s", kind, e.Backend, e.Path)
+	case e.Size != 0:
+		return fmt.Errorf("two sizes: the one of a %s: export is behind the colon, without size=", kind)
+	}
+	e.Path, e.Backend = "", kind
+	e.Size, err = parseSize(text)
+	return err
 }
 
 func splitCommas(s string) []string {
@@ -95,9 +106,6 @@ func (e *exportSpec) set(key, value string, hasValue bool) (err error) {
 		}
 		e.NSID = uint32(n)
 	case "size":
-		if e.Backend != "file" {
-			return fmt.Errorf("size= goes with a file; a %s export has its size behind the colon", e.Backend)
-		}
 		e.Size, err = parseSize(value)
 	case "backend":
 		e.Backend = value
@@ -119,18 +127,21 @@ func (e *exportSpec) set(key, value string, hasValue bool) (err error) {
 
 // complete fills in what was left out and refuses what does not fit together.
 func (e *exportSpec) complete() error {
+	name := filepath.Base(e.Path)
 	switch e.Backend {
-	case "file":
+	case "", "file":
+		e.Backend = "file"
 		if e.Path == "" {
 			return fmt.Errorf("no path")
 		}
 	case "ram", "null":
 		if e.Size == 0 {
-			return fmt.Errorf("backend %s needs a size: %s:SIZE, or size= in a configuration file", e.Backend, e.Backend)
+			return fmt.Errorf("backend %s needs a size: %s:SIZE in place of the path, or size=", e.Backend, e.Backend)
 		}
-		if e.Path != "" {
-			return fmt.Errorf("backend %s takes no path", e.Backend)
+		if e.Path == "" {
+			name = e.Backend
 		}
+		e.Path = "" // it is no more than a name
 	default:
 		return fmt.Errorf("backend %q is not one of file, ram, null", e.Backend)
 	}
@@ -139,10 +150,6 @@ func (e *exportSpec) complete() error {
 			return fmt.Errorf("nqn: %w", err)
 		}
 		return nil
-	}
-	name := e.Backend
-	if e.Path != "" {
-		name = filepath.Base(e.Path)
 	}
 	e.NQN = nqnPrefix + name
 	if err := wire.ValidNQN(e.NQN); err != nil { // blanks and commas are all right in names of files

@@ -17,6 +17,11 @@ func TestParseExport(t *testing.T) {
 		"/srv/disk.img":                   {Path: "/srv/disk.img", Backend: "file", NQN: "nqn.2026-11.io.rbd:disk.img"},
 		"ram:1G":                          {Backend: "ram", Size: 1 << 30, NQN: "nqn.2026-11.io.rbd:ram"},
 		"null:8T,nsid=7":                  {Backend: "null", Size: 8 << 40, NQN: "nqn.2026-11.io.rbd:null", NSID: 7},
+		"x,backend=ram,size=1M":           {Backend: "ram", Size: 1 << 20, NQN: "nqn.2026-11.io.rbd:x"},
+		"/srv/x.img,size=1M,backend=null": {Backend: "null", Size: 1 << 20, NQN: "nqn.2026-11.io.rbd:x.img"},
+		",size=1M,backend=ram":            {Backend: "ram", Size: 1 << 20, NQN: "nqn.2026-11.io.rbd:ram"},
+		"ram:1M,backend=ram":              {Backend: "ram", Size: 1 << 20, NQN: "nqn.2026-11.io.rbd:ram"},
+		"./ram:1M":                        {Path: "./ram:1M", Backend: "file", NQN: "nqn.2026-11.io.rbd:ram:1M"},
 		"a,,b.img,ro,nqn=nqn.2026-11.x:y": {Path: "a,b.img", Backend: "file", ReadOnly: true, NQN: "nqn.2026-11.x:y"},
 		"d,size=10M,block-size=4K,backend=file,uuid=" + id.String(): {Path: "d", Backend: "file", Size: 10 << 20, BlockSize: 4096, UUID: id, NQN: "nqn.2026-11.io.rbd:d"},
 	} {
@@ -35,7 +40,7 @@ func TestParseExportRefuses(t *testing.T) {
 		"": "no path", ",ro": "no path", "ram:": "size", "ram:x": "size", "ram:0": "block", "null": "", "ram:1G,size=2G": "size=",
 		"f,nsid=0": "nsid", "f,nsid=x": "nsid", "f,nsid=4294967296": "nsid", "f,ro=1": "ro", "f,block-size=1024": "block-size",
 		"f,uuid=zz": "uuid", "f,readonly": "readonly", "f,backend=disk": "backend", "f,nqn": "nqn", "f,ro,ro": "twice", "f,size=-1": "size",
-		"f,backend=ram": "size",
+		"f,backend=ram": "needs a size", "ram:1M,backend=file": "./ram:1M", "ram:1M,backend=null": "contradict", ",backend=file": "no path",
 	} {
 		_, err := parseExport(in)
 		if word == "" {

@@ -34,9 +34,10 @@ func serveCommand() *cli.Command {
 		Name:  "serve",
 		Usage: "serve exports until SIGINT, SIGTERM or SIGHUP",
 		Description: "EXPORT is PATH[,nqn=NQN][,nsid=N][,ro][,size=SIZE][,backend=file|ram|null][,block-size=512|4096][,uuid=UUID]\n" +
-			"or ram:SIZE or null:SIZE in place of PATH. A comma in a path is written twice.",
+			"or ram:SIZE or null:SIZE in place of PATH. With backend=ram or null, PATH is no more than the name in the default NQN,\n" +
+			"and size= is needed. A comma in a path is written twice.",
 		Flags: append(command.OutputFlags(),
-			&cli.StringSliceFlag{Name: "listen", Aliases: []string{"l"}, Usage: "`ADDR` to listen on: iwarp://HOST:PORT or HOST:PORT; port 0 takes a free one; repeatable", DefaultText: defaultListen},
+			&cli.StringSliceFlag{Name: "listen", Aliases: []string{"l"}, Usage: "`ADDR` to listen on: iwarp://HOST:PORT, rdma://HOST:PORT or HOST:PORT, which is iwarp; port 0 takes a free one; repeatable", DefaultText: defaultListen},
 			&cli.StringSliceFlag{Name: "export", Aliases: []string{"e"}, Usage: "`EXPORT` to serve; repeatable"},
 			&cli.StringSliceFlag{Name: "allow-host", Usage: "`NQN` of a host that may use the exports from elsewhere than this machine; repeatable"},
 			&cli.BoolFlag{Name: "allow-any-host", Usage: "let every host that reaches a listener use the exports"},
