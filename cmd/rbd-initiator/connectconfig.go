@@ -25,6 +25,9 @@ func readConfig(c *cli.Context) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("--config: there is no file %s", path)
 		}
+		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+			return fmt.Errorf("--config: %w", err)
+		}
 		return command.Usagef("--config %s: %v", path, err)
 	}
 	known := make(map[string]bool)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,12 @@ import (
 
 // nqnPrefix begins the NQN of an export that names none.
 const nqnPrefix = "nqn.2026-11.io.rbd:"
+
+// maxNSID is the largest number of a namespace that a target takes.
+const maxNSID = 1024
+
+// settingNames are those that have a value.
+var settingNames = []string{"nqn", "nsid", "size", "backend", "block-size", "uuid"}
 
 // exportSpec is one export as the command line or the configuration file has it.
 type exportSpec struct {
@@ -90,19 +97,16 @@ func (e *exportSpec) set(key, value string, hasValue bool) (err error) {
 		e.ReadOnly = true
 		return nil
 	}
-	if value == "" {
-		switch key {
-		case "nqn", "nsid", "size", "backend", "block-size", "uuid":
-			return fmt.Errorf("%s needs a value", key)
-		}
+	if value == "" && slices.Contains(settingNames, key) {
+		return fmt.Errorf("%s needs a value", key)
 	}
 	switch key {
 	case "nqn":
 		e.NQN = value
 	case "nsid":
 		n, err := strconv.ParseUint(value, 10, 32)
-		if err != nil || n == 0 {
-			return fmt.Errorf("nsid %q is not a number from 1 on", value)
+		if err != nil || n == 0 || n > maxNSID {
+			return fmt.Errorf("nsid %q is not a number from 1 to %d", value, maxNSID)
 		}
 		e.NSID = uint32(n)
 	case "size":
@@ -127,6 +131,9 @@ func (e *exportSpec) set(key, value string, hasValue bool) (err error) {
 
 // complete fills in what was left out and refuses what does not fit together.
 func (e *exportSpec) complete() error {
+	if e.NSID > maxNSID {
+		return fmt.Errorf("nsid %d is not a number from 1 to %d", e.NSID, maxNSID)
+	}
 	name := filepath.Base(e.Path)
 	switch e.Backend {
 	case "", "file":
@@ -148,6 +155,9 @@ func (e *exportSpec) complete() error {
 	if e.NQN != "" {
 		if err := nqn.Check(e.NQN); err != nil {
 			return fmt.Errorf("nqn: %w", err)
+		}
+		if e.NQN == wire.DiscoveryNQN {
+			return fmt.Errorf("nqn: %s is that of discovery", e.NQN)
 		}
 		return nil
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,7 +36,7 @@ func TestParseExport(t *testing.T) {
 func TestParseExportRefuses(t *testing.T) {
 	for in, word := range map[string]string{
 		"": "no path", ",ro": "no path", "ram:": "size", "ram:x": "size", "ram:0": "block", "null": "", "ram:1G,size=2G": "size=",
-		"f,nsid=0": "nsid", "f,nsid=x": "nsid", "f,nsid=4294967296": "nsid", "f,ro=1": "ro", "f,block-size=1024": "block-size",
+		"f,nsid=0": "nsid", "f,nsid=x": "nsid", "f,nsid=4294967296": "nsid", "f,nsid=1025": "1 to 1024", "f,nqn=nqn.2014-08.org.nvmexpress.discovery": "discovery", "f,ro=1": "ro", "f,block-size=1024": "block-size",
 		"f,uuid=zz": "uuid", "f,readonly": "readonly", "f,backend=disk": "backend", "f,nqn": "nqn", "f,ro,ro": "twice", "f,size=-1": "size",
 		"f,backend=ram": "needs a size", "ram:1M,backend=file": "./ram:1M", "ram:1M,backend=null": "contradict", ",backend=file": "no path",
 	} {
@@ -67,47 +65,5 @@ func TestAssignNSIDs(t *testing.T) {
 	}
 	if assignNSIDs([]exportSpec{{NQN: "a", NSID: 2}, {NQN: "a", NSID: 2}}) == nil {
 		t.Error("one nsid twice was accepted")
-	}
-}
-
-// A configuration file says the same as the command line, and typing errors in
-// it are not passed over.
-func TestLoadConfig(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "target.toml")
-	write := func(s string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(`
-listen = ["iwarp://0.0.0.0:4420"]
-allow-host = ["nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"]
-[[export]]
-path = "/srv/a,b.img"
-ro = true
-[[export]]
-backend = "ram"
-size = "1G"
-`)
-	c, exports, err := loadConfig(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []exportSpec{
-		{Path: "/srv/a,b.img", Backend: "file", ReadOnly: true, NQN: "nqn.2026-11.io.rbd:a,b.img"},
-		{Backend: "ram", Size: 1 << 30, NQN: "nqn.2026-11.io.rbd:ram"},
-	}
-	if d := cmp.Diff(want, exports); d != "" || len(c.Listen) != 1 || len(c.AllowHost) != 1 || c.AllowAnyHost {
-		t.Errorf("%+v: %s", c, d)
-	}
-	for text, word := range map[string]string{
-		"liten = []": "liten", "[[export]]\nname='x'": "name", "[[export]]\npath='x'\nblock-size=7": "block-size", "[[export]]": "path", "listen = 3": "listen",
-		"allow-host = ['nqn.2026-11.org.example:a ']": "allow-host: host nqn",
-	} {
-		write(text)
-		if _, _, err := loadConfig(file); err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("%q: %v, want a message with %q", text, err, word)
-		}
 	}
 }

@@ -61,17 +61,17 @@ type settings struct {
 }
 
 func parseSettings(c *cli.Context) (*settings, error) {
-	s := &settings{hosts: c.StringSlice("allow-host"), anyHost: c.Bool("allow-any-host"), log: command.Logger(c), out: c.App.Writer, fabrics: fabric.New()}
+	s := &settings{anyHost: c.Bool("allow-any-host"), log: command.Logger(c), out: c.App.Writer, fabrics: fabric.New()}
 	var err error
 	if s.asJSON, err = command.JSON(c); err != nil {
 		return nil, err
 	}
-	for _, host := range s.hosts {
-		if err := nqn.Check(host); err != nil {
-			return nil, command.Usagef("--allow-host: host nqn: %v", err)
-		}
+	if err := s.addHosts(c.StringSlice("allow-host")); err != nil {
+		return nil, command.Usagef("--allow-host: %v", err)
 	}
-	listen := c.StringSlice("listen")
+	if err := s.addListen(c.StringSlice("listen")); err != nil {
+		return nil, command.Usagef("--listen: %v", err)
+	}
 	for _, text := range c.StringSlice("export") {
 		e, err := parseExport(text)
 		if err != nil {
@@ -80,27 +80,43 @@ func parseSettings(c *cli.Context) (*settings, error) {
 		s.exports = append(s.exports, e)
 	}
 	if path := c.String("config"); path != "" {
-		cfg, exports, err := loadConfig(path)
-		if err != nil {
+		if err := s.addConfig(path); err != nil {
 			return nil, err
 		}
-		listen, s.hosts = append(listen, cfg.Listen...), append(s.hosts, cfg.AllowHost...)
-		s.exports, s.anyHost = append(s.exports, exports...), s.anyHost || cfg.AllowAnyHost
 	}
 	if len(s.exports) == 0 {
 		return nil, command.Usagef("serve: no export: give --export or a configuration file with some")
 	}
-	if len(listen) == 0 {
-		listen = []string{defaultListen}
+	if len(s.listen) == 0 {
+		if err := s.addListen([]string{defaultListen}); err != nil {
+			return nil, err
+		}
 	}
-	for _, text := range listen {
+	return s, assignNSIDs(s.exports)
+}
+
+func (s *settings) addHosts(nqns []string) error {
+	for _, host := range nqns {
+		if err := nqn.Check(host); err != nil {
+			return fmt.Errorf("host nqn: %w", err)
+		}
+	}
+	s.hosts = append(s.hosts, nqns...)
+	return nil
+}
+
+func (s *settings) addListen(texts []string) error {
+	for _, text := range texts {
 		addr, err := parseListen(text, verbs.DefaultPort)
+		if err == nil {
+			_, err = s.fabrics.Provider(addr)
+		}
 		if err != nil {
-			return nil, command.Usagef("--listen: %v", err)
+			return err
 		}
 		s.listen = append(s.listen, addr)
 	}
-	return s, assignNSIDs(s.exports)
+	return nil
 }
 
 // parseListen reads an address to listen on. One that says nothing would be open to all

@@ -25,6 +25,9 @@ func TestServeUsage(t *testing.T) {
 		{[]string{"--allow-host", id[:len(id)-1]}, "8-4-4-4-12"},
 		{[]string{"-l", ""}, "is empty; :4420 is"},
 		{[]string{"-l", "iwarp://"}, "is empty"},
+		{[]string{"-l", "127.0.0.1:0?crc=yes"}, "expected on or off"},
+		{[]string{"-l", "rdma://127.0.0.1:0?tos=256"}, "tos"},
+		{[]string{"-l", "foo://127.0.0.1"}, "neither iwarp nor rdma"},
 		{[]string{"-e", "ram:1M,nqn=nqn.2026-11.org.example:a b"}, "nqn"},
 		{[]string{"-e", "a\x01b"}, "nqn= is needed"},
 	} {

@@ -14,6 +14,12 @@ type params struct {
 	tos      int // -1
 }
 
+// CheckAddr refuses an address with parameters that this provider does not take.
+func CheckAddr(addr verbs.Addr) error {
+	_, err := parseParams(addr)
+	return err
+}
+
 // parseParams reads device=NAME, gid-index=N and tos=N.
 func parseParams(addr verbs.Addr) (params, error) {
 	o := params{gidIndex: -1, tos: -1}

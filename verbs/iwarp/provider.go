@@ -103,6 +103,12 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
+// CheckAddr refuses an address with parameters that this provider does not take.
+func CheckAddr(addr verbs.Addr) error {
+	_, err := addrParams(addr)
+	return err
+}
+
 // addrParams reads the provider's own address parameters.
 func addrParams(addr verbs.Addr) (crc bool, err error) {
 	if addr.Fabric != Name {

@@ -5,5 +5,5 @@
 //
 //	0  done
 //	1  failed: the request was understood and could not be done
-//	2  wrong usage: the command line itself is at fault
+//	2  wrong usage: the command line itself is at fault, or a configuration file
 package command

@@ -20,14 +20,23 @@ const (
 	ExitUsage  = 2
 )
 
-// UsageError is a fault of the command line itself.
-type UsageError struct{ Msg string }
+// UsageError is a fault of the command line itself, or of a file that it names.
+type UsageError struct {
+	Msg string
+	// InFile says that it is the file: the help of the command is no help then.
+	InFile bool
+}
 
 func (e *UsageError) Error() string { return e.Msg }
 
 // Usagef makes a UsageError.
 func Usagef(format string, args ...any) error {
-	return &UsageError{fmt.Sprintf(format, args...)}
+	return &UsageError{Msg: fmt.Sprintf(format, args...)}
+}
+
+// ConfigError makes a UsageError of what is wrong in a configuration file.
+func ConfigError(path string, err error) error {
+	return &UsageError{Msg: fmt.Sprintf("configuration %s: %v", path, err), InFile: true}
 }
 
 // minProcs is the least GOMAXPROCS. A goroutine that waits for a socket keeps its
@@ -60,11 +69,14 @@ func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Wri
 	if ctx.Err() != nil { // say what has ended it
 		line = strings.ReplaceAll(line, context.Canceled.Error(), context.Cause(ctx).Error())
 	}
-	if usage := (*UsageError)(nil); errors.As(err, &usage) {
-		fmt.Fprintf(stderr, "%s: %s; see '%s --help'\n", app.Name, line, helpOf(app, args))
-		return ExitUsage
+	var usage *UsageError
+	if errors.As(err, &usage) && !usage.InFile {
+		line = fmt.Sprintf("%s; see '%s --help'", line, helpOf(app, args))
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", app.Name, line)
+	if usage != nil {
+		return ExitUsage
+	}
 	return ExitFailed
 }
 
@@ -120,7 +132,7 @@ func harden(app *cli.App) {
 }
 
 func usageError(_ *cli.Context, err error, _ bool) error {
-	return &UsageError{err.Error()}
+	return &UsageError{Msg: err.Error()}
 }
 
 // noArguments refuses what follows the flags; a flag among it would have been

@@ -36,6 +36,7 @@ func TestRun(t *testing.T) {
 		{"do", failed, 1, "rbd-x: connect to 127.0.0.1:1: refused; because\n"},
 		{"do", errors.Join(fmt.Errorf("listen: %w", full), full, errors.New("files")), 1, "rbd-x: listen: too many open files; files\n"},
 		{"do", fmt.Errorf("wrapped: %w", command.Usagef("bad size")), 2, "rbd-x: wrapped: bad size; see 'rbd-x do --help'\n"},
+		{"do", command.ConfigError("/a.toml", failed), 2, "rbd-x: configuration /a.toml: connect to 127.0.0.1:1: refused; because\n"},
 		{"do file --n x", nil, 2, `flag "--n" comes after the argument "file"`},
 		{"do file", nil, 2, `unexpected argument "file"`},
 		{"do --nope", nil, 2, "-nope; see 'rbd-x do --help'\n"},

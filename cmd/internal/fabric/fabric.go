@@ -1,6 +1,8 @@
 package fabric
 
 import (
+	"fmt"
+
 	"rbd/cmd/internal/command"
 	"rbd/verbs"
 	"rbd/verbs/ibv"
@@ -16,13 +18,18 @@ type Fabrics struct {
 // New makes the providers of this process. Nothing is opened before it is used.
 func New() *Fabrics { return &Fabrics{iwarp: iwarp.New(), rdma: ibv.New()} }
 
-// Provider is the provider of an address.
-func (f *Fabrics) Provider(addr verbs.Addr) (verbs.Provider, error) {
+// Provider is the provider of an address whose parameters it takes.
+func (f *Fabrics) Provider(addr verbs.Addr) (p verbs.Provider, err error) {
 	switch addr.Fabric {
 	case iwarp.Name:
-		return f.iwarp, nil
+		p, err = f.iwarp, iwarp.CheckAddr(addr)
 	case ibv.Name:
-		return f.rdma, nil
+		p, err = f.rdma, ibv.CheckAddr(addr)
+	default:
+		err = fmt.Errorf("address %q: fabric %q is neither iwarp nor rdma", addr, addr.Fabric)
 	}
-	return nil, command.Usagef("address %q: fabric %q is neither iwarp nor rdma", addr, addr.Fabric)
+	if err != nil {
+		return nil, command.Usagef("%v", err)
+	}
+	return p, nil
 }

@@ -20,8 +20,14 @@ func TestProvider(t *testing.T) {
 		}
 	}
 	var usage *command.UsageError
-	if _, err := f.Provider(verbs.Addr{Fabric: "tcp"}); !errors.As(err, &usage) {
-		t.Errorf("an unknown fabric: %v", err)
+	for _, addr := range []string{"tcp://h", "h?crc=yes", "h?tos=1", "rdma://h?crc=on"} {
+		a, err := verbs.ParseAddr(addr, "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Provider(a); !errors.As(err, &usage) {
+			t.Errorf("%s: %v", addr, err)
+		}
 	}
 }
 
