@@ -136,6 +136,7 @@ func TestConnectTrouble(t *testing.T) {
 		{"refuses with a reason", rdmaPeer(t, func(id verbs.CMID) {
 			id.Reject((&wire.CMReject{Reason: wire.RejectNoResources}).Append(nil))
 		}), quick, wire.RejectNoResources, []string{"refused the RDMA connection", "no resources"}},
+		{"is no NVMe target", rdmaPeer(t, func(id verbs.CMID) { id.Reject([]byte("rbdperf\x01\x00\x00\x00\x01")) }), quick, nil, []string{"is no NVMe target", "rbd-target perf"}},
 		{"refuses without a reason", rdmaPeer(t, func(id verbs.CMID) { id.Reject(nil) }), quick, nil, []string{"without a reason"}},
 		{"never answers a command", rdmaPeer(t, silent(t)), quick, ErrTimeout, []string{"queue 0", "not answered"}},
 	} {

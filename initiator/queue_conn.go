@@ -191,6 +191,9 @@ func rejection(err error) error {
 	if reject.Parse(r.PrivateData) != nil {
 		return fmt.Errorf("the target refused the RDMA connection without a reason: %w", err)
 	}
+	if reject.RecFmt != 0 {
+		return fmt.Errorf("what refused the RDMA connection is no NVMe target; is this the port of 'rbd-target perf'? (%w)", err)
+	}
 	return fmt.Errorf("the target refused the RDMA connection: %w", reject.Reason)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -170,7 +171,13 @@ func runPerf(c *cli.Context) error {
 	if asJSON {
 		out = &perfDocument{w: c.App.Writer}
 	}
-	out.begin(&plan)
+	begin := sync.OnceFunc(func() { out.begin(&plan) })
+	if asJSON {
+		begin()
+	}
+	for i := range plan.sides {
+		plan.sides[i].Config.Connected = begin // no table before there is something to measure
+	}
 	for _, n := range plan.sizes {
 		if err = plan.measure(c.Context, n, out); err != nil {
 			break

@@ -165,10 +165,18 @@ func TestPerfUsage(t *testing.T) {
 	}
 }
 
-// Protects users of a peer that is not there: one line, with the address.
+// Protects users of a peer that is not there: one line, with the address, and no table.
 func TestPerfNobody(t *testing.T) {
-	code, _, errs := program(t.Context(), "perf -a 127.0.0.1 -s 1")
-	if code != command.ExitFailed || !strings.Contains(errs, "iwarp://127.0.0.1:1") || strings.Count(errs, "\n") != 1 {
+	code, out, errs := program(t.Context(), "perf -a 127.0.0.1 -s 1")
+	if code != command.ExitFailed || out != "" || !strings.Contains(errs, "iwarp://127.0.0.1:1") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}
+
+// Protects users who mix the ports of serve and perf up.
+func TestDiscoverAtPerf(t *testing.T) {
+	code, _, errs := program(t.Context(), "discover -a 127.0.0.1 -q nqn.2026-11.org.example:h -s "+perfPeer(t))
+	if code != command.ExitFailed || !strings.Contains(errs, "is this the port of 'rbd-target perf'?") || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }

@@ -74,6 +74,9 @@ func Run(ctx context.Context, p verbs.Provider, addr verbs.Addr, cfg Config) (Re
 	if err := c.connect(ctx, p, addr); err != nil {
 		return Result{Config: cfg}, fmt.Errorf("%s with %s: %w", cfg.Op, addr, err)
 	}
+	if cfg.Connected != nil {
+		cfg.Connected()
+	}
 	err := c.measure(ctx)
 	c.stopping.Store(true)
 	c.loops.Wait()
@@ -145,6 +148,9 @@ func (c *client) shakeHands(ctx context.Context, attr verbs.DeviceAttr) error {
 		var r Reject
 		if r.Parse(rejected.PrivateData) == nil {
 			return r.Reason
+		}
+		if rejected.Reason == "" { // it was not the provider
+			return fmt.Errorf("%w; is 'rbd-target perf' there? 'rbd-target serve' has another port", err)
 		}
 	}
 	if err != nil {

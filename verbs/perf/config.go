@@ -45,6 +45,8 @@ type Config struct {
 	// one CPU on each side is busy all the time, and adapters answer sooner.
 	// WriteLat looks at memory all the time anyway, and takes no notice.
 	Poll bool
+	// Connected is called when the server has accepted the test, unless it is nil.
+	Connected func()
 }
 
 // complete fills in the defaults and checks the rest.

@@ -224,7 +224,7 @@ func TestWrongServer(t *testing.T) {
 		}
 	}()
 	var rejected *verbs.RejectError
-	if _, err := perf.Run(t.Context(), p, other, perf.Config{Op: perf.WriteBW, Size: 1}); !errors.As(err, &rejected) {
+	if _, err := perf.Run(t.Context(), p, other, perf.Config{Op: perf.WriteBW, Size: 1}); !errors.As(err, &rejected) || !strings.Contains(err.Error(), "is 'rbd-target perf' there?") {
 		t.Errorf("another program: %v", err)
 	}
 	l.Close()
