@@ -86,7 +86,7 @@ func checkHost(host string) error {
 	}
 	if strings.Contains(host, ":") {
 		if _, err := netip.ParseAddr(host); err != nil {
-			return fmt.Errorf("host %q is not an IPv6 address", host)
+			return fmt.Errorf("host %q is not an IPv6 address (with a port it has brackets: [::1]:%s)", host, DefaultPort)
 		}
 	}
 	return nil
@@ -102,4 +102,20 @@ func (a Addr) String() string {
 		s += "?" + a.Params.Encode()
 	}
 	return s
+}
+
+// BracketHint is what to add to the error of an address that is not there: an IPv6
+// address with a port behind it, but without brackets, is another address. It is empty
+// for an address that can't have been meant so.
+func (a Addr) BracketHint() string {
+	i := strings.LastIndexByte(a.Host, ':')
+	if i < 0 {
+		return ""
+	}
+	host, port := a.Host[:i], a.Host[i+1:]
+	_, noPort := strconv.ParseUint(port, 10, 16)
+	if _, noHost := netip.ParseAddr(host); noHost != nil || noPort != nil {
+		return ""
+	}
+	return fmt.Sprintf("; port %s of %s is [%s]:%s", port, host, host, port)
 }

@@ -68,6 +68,28 @@ func TestParseAddrErrors(t *testing.T) {
 	}
 }
 
+// Protects users who leave out the brackets of IPv6 from looking for a network fault.
+func TestBracketHint(t *testing.T) {
+	for in, want := range map[string]string{
+		"::1:4420":              "; port 4420 of ::1 is [::1]:4420",
+		"rdma://2001:db8::1:80": "; port 80 of 2001:db8::1 is [2001:db8::1]:80",
+		"::1":                   "",
+		"2001:db8::1":           "",
+		"2001:db8::1:beef":      "",
+		"1:2:3:4:5:6:7:8":       "",
+		"192.0.2.1:4420":        "",
+		"h":                     "",
+	} {
+		a, err := ParseAddr(in, DefaultPort)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.BracketHint(); got != want {
+			t.Errorf("%s: %q, want %q", in, got, want)
+		}
+	}
+}
+
 // Protects callers with another default, and one that is none.
 func TestParseAddrDefaultPort(t *testing.T) {
 	for _, in := range []string{"h", "h:", "[::1]", "::1", "[::1]:"} {

@@ -154,6 +154,7 @@ func TestPerfUsage(t *testing.T) {
 		"perf -a h -a i -a j --compare":        "compares two, not 3",
 		"perf -a h -a i --compare --rounds 0":  "--rounds 0",
 		"perf -a h --op send_lat --tx-depth 2": "goes with bandwidth",
+		"perf -a ::1:18515":                    "with a port it has brackets: [::1]:4420",
 		"perf -a nvme://h":                     "neither iwarp nor rdma",
 		"perf -a h -s http":                    "port",
 		"perf -a h -o xml":                     "output format",

@@ -16,6 +16,7 @@ type cmid struct {
 	dev     *device
 	crc     bool           // this side wants CRC
 	targets []*net.TCPAddr // active side: where the peer may be
+	addr    verbs.Addr     // active side: as it was given
 	request *frame.MPA     // passive side: what it asked
 
 	mu    sync.Mutex

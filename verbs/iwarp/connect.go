@@ -70,7 +70,8 @@ func (c *cmid) dial(ctx context.Context) (*net.TCPConn, error) {
 		}
 		errs = append(errs, err)
 	}
-	return nil, fmt.Errorf("connect: %w", errors.Join(errs...))
+	err := errors.Join(errs...)
+	return nil, fmt.Errorf("connect: %w%s", err, hintFor(c.addr, err))
 }
 
 func (c *cmid) exchange(tcp *net.TCPConn, p verbs.ConnParam) (peer verbs.ConnParam, l link, err error) {

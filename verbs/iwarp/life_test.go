@@ -180,3 +180,18 @@ func TestDestroyWhileStarting(t *testing.T) {
 		}
 	}
 }
+
+// Protects users who leave out the brackets of IPv6: ::1:4420 is another address than ::1.
+func TestBracketHint(t *testing.T) {
+	addr, err := verbs.ParseAddr("::1:4420", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := New().Listen(t.Context(), addr)
+	if err == nil {
+		l.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "is [::1]:4420") {
+		t.Errorf("%v", err)
+	}
+}

@@ -39,7 +39,7 @@ func (p *Provider) Listen(ctx context.Context, addr verbs.Addr) (verbs.Listener,
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr.HostPort())
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("listen on %s: %w%s", addr, err, hintFor(addr, err))
 	}
 	l := &listener{dev: p.dev, addr: addr, crc: crc, tcp: ln.(*net.TCPListener), slots: make(chan struct{}, maxPending),
 		requests: make(chan *cmid, maxPending), closed: make(chan struct{}), pending: map[*net.TCPConn]struct{}{}}

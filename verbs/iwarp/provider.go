@@ -2,10 +2,13 @@ package iwarp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rbd/verbs"
 )
@@ -82,7 +85,7 @@ func (p *Provider) ResolveAddr(ctx context.Context, addr verbs.Addr) (verbs.CMID
 		return nil, fmt.Errorf("resolve %s: %w", addr, err)
 	}
 	c := newCMID(p.dev)
-	c.crc = crc
+	c.crc, c.addr = crc, addr
 	for _, a := range addrs {
 		c.targets = append(c.targets, net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, uint16(port))))
 	}
@@ -101,6 +104,16 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 		addrs[i] = addrs[i].Unmap()
 	}
 	return addrs, nil
+}
+
+// hintFor is what may be wrong with an address that is nowhere.
+func hintFor(addr verbs.Addr, err error) string {
+	for _, e := range []error{unix.EADDRNOTAVAIL, unix.EHOSTUNREACH, unix.ENETUNREACH} {
+		if errors.Is(err, e) {
+			return addr.BracketHint()
+		}
+	}
+	return ""
 }
 
 // CheckAddr refuses an address with parameters that this provider does not take.
