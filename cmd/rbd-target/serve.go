@@ -20,7 +20,6 @@ import (
 	"rbd/target"
 	"rbd/target/backend"
 	"rbd/verbs"
-	"rbd/wire"
 )
 
 // shutdownTime bounds how long the target finishes what it has accepted.
@@ -58,6 +57,7 @@ type settings struct {
 	out      io.Writer
 	fabrics  *fabric.Fabrics
 	backends []backend.Backend
+	newFiles []newFile
 }
 
 func parseSettings(c *cli.Context) (*settings, error) {
@@ -150,41 +150,9 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	if err := s.addExports(t); err != nil {
-		return errors.Join(err, shutdown(t))
+		return errors.Join(err, s.removeNewFiles(), shutdown(t))
 	}
 	return s.run(c.Context, t)
-}
-
-// addExports opens the backends and gives them to the target, which closes them.
-func (s *settings) addExports(t *target.Target) error {
-	for i := range s.exports {
-		e := &s.exports[i]
-		b, err := e.open()
-		if err != nil {
-			return err
-		}
-		s.backends = append(s.backends, b)
-		if _, err := t.AddNamespace(target.Export{NQN: e.NQN, NSID: e.NSID, UUID: wire.UUID(e.UUID), Backend: b}); err != nil {
-			return errors.Join(err, b.Close())
-		}
-	}
-	return nil
-}
-
-// open makes the export's backend.
-func (e *exportSpec) open() (b backend.Backend, err error) {
-	switch e.Backend {
-	case "ram":
-		b, err = backend.NewRAM(e.Size, int(e.BlockSize))
-	case "null":
-		b, err = backend.NewNull(e.Size, int(e.BlockSize))
-	default:
-		return backend.OpenFile(e.Path, backend.FileOptions{ReadOnly: e.ReadOnly, CreateSize: e.Size, BlockSize: int(e.BlockSize)})
-	}
-	if err == nil && e.ReadOnly {
-		b = backend.ReadOnly(b)
-	}
-	return b, err
 }
 
 // run listens, says so, and serves until ctx ends or a listener fails.
@@ -200,7 +168,7 @@ func (s *settings) run(ctx context.Context, t *target.Target) error {
 		l, err := s.listenOn(ctx, addr)
 		if err != nil {
 			closeAll()
-			return errors.Join(err, shutdown(t))
+			return errors.Join(err, s.removeNewFiles(), shutdown(t))
 		}
 		listeners = append(listeners, l)
 	}

@@ -81,7 +81,7 @@ func TestTargetRefusals(t *testing.T) {
 		{2, []string{"-v", "after"}, []string{"-e", good, "more", "-v"}},
 		{2, []string{"port"}, []string{"-e", good, "-l", "127.0.0.1:http"}},
 		{1, []string{dir + "/none.toml"}, []string{"--config", dir + "/none.toml"}},
-		{1, []string{good}, []string{"-l", "127.0.0.1:0", "-e", good, "-e", good + ",nqn=nqn.2026-11.org.example:again"}},
+		{2, []string{good, "two exports"}, []string{"-l", "127.0.0.1:0", "-e", good, "-e", good + ",nqn=nqn.2026-11.org.example:again"}},
 	} {
 		refused(t, c.code, c.words, "rbd-target", append([]string{"serve"}, c.args...)...)
 	}
