@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -77,5 +78,29 @@ func TestExportedTwice(t *testing.T) {
 	code := command.Run(t.Context(), newApp(), []string{"rbd-target", "serve", "-l", "127.0.0.1:0", "-e", path + ",size=1M", "-e", path}, &out, &errs)
 	if code != command.ExitUsage || !strings.Contains(errs.String(), "two exports are the file "+path) || !isAbsent(path) {
 		t.Errorf("exit %d, %s", code, errs.String())
+	}
+}
+
+// Protects a machine from exports that it has no memory for.
+func TestWarnOfMemory(t *testing.T) {
+	meminfo := filepath.Join(t.TempDir(), "meminfo")
+	if err := os.WriteFile(meminfo, []byte("MemTotal:  9999999 kB\nMemAvailable:    2048 kB\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		exports []exportSpec
+		meminfo string
+		warn    bool
+	}{
+		{[]exportSpec{{Backend: "ram", Size: 1 << 20}, {Backend: "ram", Size: 1<<20 + 512}}, meminfo, true},
+		{[]exportSpec{{Backend: "ram", Size: 2 << 20}, {Backend: "null", Size: 1 << 40}, {Backend: "file", Size: 1 << 40}}, meminfo, false},
+		{[]exportSpec{{Backend: "ram", Size: 1 << 60}}, meminfo + ".none", false},
+	} {
+		var log bytes.Buffer
+		s := &settings{exports: c.exports, log: slog.New(slog.NewTextHandler(&log, nil))}
+		s.warnOfMemory(c.meminfo)
+		if got := strings.Contains(log.String(), "available=\"2.0 MiB\""); got != c.warn {
+			t.Errorf("%+v: %q", c, log.String())
+		}
 	}
 }

@@ -145,6 +145,7 @@ func serve(c *cli.Context) error {
 	}
 	command.OutliveReaders()
 	s.warnOfIdle()
+	s.warnOfMemory("/proc/meminfo")
 	t, err := target.New(target.Config{Log: s.log})
 	if err != nil {
 		return err
