@@ -106,14 +106,18 @@ func oneLine(err error) string {
 
 // harden turns off what the library does on its own: it splits values at
 // commas, takes flags after an argument for arguments, exits the process, prints
-// the whole help for a mistyped flag, and ignores superfluous arguments.
+// the whole help for a mistyped flag, and ignores superfluous arguments. It adds --version.
 func harden(app *cli.App) {
 	app.DisableSliceFlagSeparator = true
 	app.HideVersion = true // -v means verbose here
 	app.EnableBashCompletion = true
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.OnUsageError = usageError
+	app.Flags = append(app.Flags, versionFlag())
 	app.Action = func(c *cli.Context) error {
+		if c.Bool("version") {
+			return printVersion(c)
+		}
 		if c.Args().Present() {
 			return Usagef("unknown command %q", c.Args().First())
 		}
