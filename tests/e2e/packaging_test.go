@@ -28,6 +28,12 @@ func TestUnits(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := filepath.Base(f)
+		// With ConditionPathExists, a unit whose file's name is mistyped "starts".
+		_, config, _ := strings.Cut(string(b), " --config ")
+		config, _, _ = strings.Cut(config, "\n")
+		if !strings.Contains(string(b), "\nAssertPathExists="+config+"\n") {
+			t.Errorf("%s: a start without %s does not fail", name, config)
+		}
 		text := strings.ReplaceAll(string(b), "/usr/bin/", programs+"/") // where the programs are here
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
