@@ -71,6 +71,24 @@ func TestReadyLines(t *testing.T) {
 	}
 }
 
+// Protects disks from a terminal that is closed: both programs end in good order.
+func TestHangup(t *testing.T) {
+	tg := serve(t, "-e", "ram:1M,nqn=nqn.2026-11.org.example:hangup")
+	socket := filepath.Join(t.TempDir(), "nbd.sock")
+	d := tg.connect("nqn.2026-11.org.example:hangup", "--nbd-socket", socket)
+	for _, p := range []*process{d.process, tg.process} {
+		if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.wait(); code != 0 {
+			t.Errorf("exit code %d: %s", code, p.stderr.String())
+		}
+	}
+	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
 // discover lists the subsystems, in the words of nvme-cli, and as JSON.
 func TestDiscover(t *testing.T) {
 	tg := serve(t, "-e", "ram:1M,nqn=nqn.2026-11.org.example:a", "-e", "ram:1M,nqn=nqn.2026-11.org.example:b")
