@@ -51,14 +51,14 @@
 //
 // # The end of the stream
 //
-// Every end sends a FIN behind what TCP has taken, also within an FPDU, and waits for
-// the peer's, for a second at most: closing the socket earlier might throw away what
-// the peer has not read yet. Then the sides differ (part.go):
+// Every end sends a FIN behind what TCP has taken, also within an FPDU, and reads on
+// until the peer's TCP has acknowledged everything, for a second at most: a socket that
+// is closed earlier would throw it away if the peer sent something more. Then the sides
+// differ (part.go):
 //
 //	passive   that wait outlives the QP; Destroy of the CMID waits for it
-//	active    Destroy of the QP ends it, and resets the connection if the peer's TCP
-//	          has not acknowledged everything and makes no headway; so does the
-//	          kernel when the process dies (SO_LINGER 0)
+//	active    when the QP is destroyed and there is no headway, the connection is
+//	          reset; the kernel does so when the process dies (SO_LINGER 0)
 //
 // The active side of a disk sends its writes again on another connection. A socket of
 // the old one that went on sending could change data after that.

@@ -67,7 +67,9 @@ func (q *qp) bury() {
 		q.blame(why.told)
 	}
 	q.parting = true
-	_ = q.sock.SetWriteDeadline(time.Time{}) // nobody waits to write any more
+	// Nobody waits for the socket any more.
+	_ = q.sock.SetReadDeadline(time.Time{})
+	_ = q.sock.SetWriteDeadline(time.Time{})
 	q.mu.Unlock()
 	if why.term != nil && !broken {
 		q.tx.terminate(q.sock, why.term)

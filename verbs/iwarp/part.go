@@ -7,9 +7,11 @@ import (
 
 const (
 	// ackTime is how long the peer's TCP may acknowledge nothing of what the active
-	// side has left for it.
-	ackTime = 50 * time.Millisecond
-	ackPoll = 500 * time.Microsecond
+	// side has left for it when that is destroyed.
+	ackTime = 100 * time.Millisecond
+	// While the end waits it looks after ackFirst, and then less and less often.
+	ackFirst = 200 * time.Microsecond
+	ackLast  = 20 * time.Millisecond
 	// finSize is what the end of the stream counts among the bytes that are not
 	// acknowledged.
 	finSize = 1
@@ -18,10 +20,10 @@ const (
 // part ends the stream, also within an FPDU: the peer gets all that TCP has taken,
 // and notices where it breaks off. The two sides differ in what must not be.
 //
-// The passive side, a target, has answered: its answers must not get lost. It closes
-// the socket when the peer has closed its side, since a byte of the peer that comes
-// later makes TCP throw away what the peer has not taken yet. Nothing of the QP is
-// needed for that: Destroy doesn't wait for it, only that of the CMID does.
+// The passive side, a target, has answered: its answers must not get lost. A byte of
+// the peer that comes when the socket is closed makes TCP throw away what the peer's
+// has not got yet; so that waits. Nothing of the QP is needed for it: Destroy doesn't
+// wait, only that of the CMID does.
 //
 // The active side has asked, and asks anew on another connection when this one fails:
 // what it asked here must not be done after that. Destroy doesn't leave a socket
@@ -39,46 +41,50 @@ func (q *qp) part() {
 	}
 }
 
-// linger waits for the peer's end and closes the socket.
+// linger is the end of the passive side. When it closes the socket before the peer's
+// TCP has everything, the kernel goes on sending.
 func (q *qp) linger() {
-	_ = q.sock.SetReadDeadline(time.Now().Add(q.dev.opts.lingerTime))
-	q.rx.discard(q.sock)
+	q.delivered()
 	q.sock.Close()
 }
 
-// settle waits for the peer's end or Destroy, and closes the socket. If the peer's TCP
-// has not got everything, that resets the connection (see establish).
+// settle is the end of the active side. When it closes the socket before the peer's
+// TCP has everything, that resets the connection (see establish).
 func (q *qp) settle() {
-	q.mu.Lock()
-	if !q.destroyed {
-		_ = q.sock.SetReadDeadline(time.Now().Add(q.dev.opts.lingerTime))
-	}
-	q.mu.Unlock()
-	q.rx.discard(q.sock)
-	if q.acknowledged() {
+	if q.delivered() {
 		_ = q.sock.SetLinger(-1) // the end of the stream may have to be sent again
 	}
 	q.sock.Close()
 }
 
-// acknowledged waits until the peer's TCP has all but the end of the stream; false if
-// that makes no headway.
-func (q *qp) acknowledged() bool {
+// delivered waits until the peer's TCP has all but the end of the stream; false if that
+// makes no headway. Meanwhile it reads and forgets.
+func (q *qp) delivered() bool {
 	now := time.Now()
 	last, moved, end := math.MaxInt, now, now.Add(q.dev.opts.lingerTime)
-	for ; now.Before(end); now = time.Now() {
+	for pause := ackFirst; now.Before(end); pause = min(2*pause, ackLast) {
 		n, again, err := q.sock.Unacked()
+		patience := q.dev.opts.lingerTime / 2
+		if q.active {
+			q.mu.Lock()
+			if again = again && q.destroyed; q.destroyed {
+				patience = ackTime
+			}
+			q.mu.Unlock()
+		}
 		switch {
-		case err != nil || again:
+		case err != nil || again: // TCP sends it again, and gets no answer
 			return false
 		case n <= finSize:
 			return true
 		case n < last:
 			last, moved = n, now
-		case now.Sub(moved) > ackTime:
+		case now.Sub(moved) > patience:
 			return false
 		}
-		time.Sleep(ackPoll)
+		q.rx.discard(q.sock)
+		time.Sleep(pause)
+		now = time.Now()
 	}
 	return false
 }

@@ -21,8 +21,8 @@ const Name = "iwarp"
 const (
 	requestTimeout = 5 * time.Second  // for an MPA request after the TCP connection
 	replyTimeout   = 10 * time.Second // for an MPA reply after the request
-	// lingerTime is how long the end of a connection waits for the peer's end
-	// before it is cut.
+	// lingerTime is how long the end of a connection waits for the peer to take
+	// everything before the socket is closed.
 	lingerTime = time.Second
 	// maxPending bounds the handshakes in progress, and again the requests that
 	// wait for GetRequest.
@@ -43,8 +43,8 @@ type options struct {
 }
 
 // WithTimeouts sets how long a peer may take for its MPA request and for its
-// reply, 5 s and 10 s otherwise, and how long the end of a connection waits for
-// the peer's, 1 s otherwise.
+// reply, 5 s and 10 s otherwise, and to take what is left for it at the end of a
+// connection, 1 s otherwise.
 func WithTimeouts(request, reply, linger time.Duration) Option {
 	return func(o *options) { o.requestTimeout, o.replyTimeout, o.lingerTime = request, reply, linger }
 }

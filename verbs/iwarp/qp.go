@@ -204,18 +204,13 @@ func (q *qp) Destroy() error {
 	return nil
 }
 
-// interrupt ends the waits for the socket. It does not keep what ends the stream from
-// writing, nor, on the passive side, from waiting (see part). The caller holds mu.
+// interrupt ends the waits for the socket. The caller holds mu.
 func (q *qp) interrupt() {
-	if q.sock == nil {
+	if q.sock == nil || q.parting {
 		return
 	}
 	past := time.Unix(1, 0)
 	// Errors mean that the socket is closed, and then nobody waits for it.
-	if !q.parting || q.active {
-		_ = q.sock.SetReadDeadline(past)
-	}
-	if !q.parting {
-		_ = q.sock.SetWriteDeadline(past)
-	}
+	_ = q.sock.SetReadDeadline(past)
+	_ = q.sock.SetWriteDeadline(past)
 }

@@ -111,11 +111,11 @@ func (x *receiver) between() bool {
 	return !x.open && x.r == x.w && !x.taggedOpen && !x.sendOpen
 }
 
-// discard reads and forgets until the stream ends.
+// discard reads and forgets what is there, or a part of it.
 func (x *receiver) discard(s stream) {
 	x.iov = append(x.iov[:0], sockio.Iovec(x.stage))
-	for {
-		if _, err := s.Readv(x.iov); err != nil {
+	for range maxTurns {
+		if _, err := s.TryReadv(x.iov); err != nil {
 			return
 		}
 	}
