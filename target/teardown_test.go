@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,7 +71,14 @@ func TestConnectDuringTeardown(t *testing.T) {
 	})
 	sub := e.target.subsystem(testNQN)
 	sub.mu.Lock() // the owner comes no further than this
+	unlock := sync.OnceFunc(sub.mu.Unlock)
+	defer unlock()
 	close(let)
+	e.until("the owner has the command", func() bool {
+		c.q.mu.Lock()
+		defer c.q.mu.Unlock()
+		return len(c.q.inbox.wcs) == 0
+	})
 	h.close()
 	e.until("the end waits for the owner", func() bool {
 		c.q.mu.Lock()
@@ -78,7 +86,7 @@ func TestConnectDuringTeardown(t *testing.T) {
 		return len(c.q.inbox.calls) > 0
 	})
 	time.Sleep(10 * time.Millisecond) // it looks for the controller then, and there is none
-	sub.mu.Unlock()
+	unlock()
 	e.until("the connection is gone", func() bool {
 		e.target.mu.Lock()
 		defer e.target.mu.Unlock()
