@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // in the runtime's poller.
 func TestMonitorSleeps(t *testing.T) {
 	const (
-		// A monitor that is kept awake looks 1000 to 13000 times in a second, one that
+		// A monitor that is kept awake looks 900 to 8200 times in a second, one that
 		// sleeps 100 to 350 times. It may have reasons of its own to be awake, and on a
 		// busy machine it has; but not each time.
 		enough   = 800
