@@ -276,15 +276,7 @@ func TestSlowEndTold(t *testing.T) {
 	tg := serve(t, "-e", "ram:1M,nqn=nqn.2026-11.io.rbd:a")
 	socket := filepath.Join(t.TempDir(), "nbd.sock")
 	d := tg.connect("nqn.2026-11.io.rbd:a", "--nbd-socket", socket, "-k", "0")
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	client, err := nbdtest.Open(conn, "1", nbdtest.Simple, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := openExport(t, socket)
 	tg.cmd.Process.Signal(syscall.SIGSTOP)
 	defer tg.cmd.Process.Signal(syscall.SIGCONT)
 	reads := []nbdtest.Request{{Cmd: nbdtest.CmdRead, Length: 512, Cookie: 1}, {Cmd: nbdtest.CmdRead, Length: 512, Cookie: 2}}

@@ -90,20 +90,27 @@ func TestListAndDisconnect(t *testing.T) {
 	tg.stop()
 }
 
+// openExport makes a client of export 1 on a Unix socket.
+func openExport(t *testing.T, socket string) *nbdtest.Client {
+	t.Helper()
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	client, err := nbdtest.Open(conn, "1", nbdtest.Simple, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
 // A disk that an NBD client has open is not taken from it, but by force.
 func TestDisconnectInUse(t *testing.T) {
 	tg := serve(t, "-e", "ram:1M,nqn=nqn.2026-11.io.rbd:a")
 	socket := filepath.Join(t.TempDir(), "nbd.sock")
 	d := tg.connect("nqn.2026-11.io.rbd:a", "--nbd-socket", socket)
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	client, err := nbdtest.Open(conn, "1", nbdtest.Simple, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := openExport(t, socket)
 	d.logs("opened an export", 1, startTime)
 	want := fmt.Sprintf("in use: pid %d has NBD export 1 open", os.Getpid())
 	for _, command := range []string{"disconnect-all", "disconnect -n " + d.nqn} {
